@@ -1,8 +1,8 @@
 /* device.h - a backend at work: its op table, its one arena, its plans.
  *
- * All tensors of a run live in one arena whose size the memory plan fixes at start; nothing is allocated while training.
- * Spans are aligned to 256 bytes (the alignment that keeps cuBLASLt's choice of kernel constant) and separated by guard
- * bytes. A fresh arena is poisoned: reading a byte that nobody wrote gives NaN, not zero.
+ * All tensors of a run live in one arena whose size the memory plan fixes at start; nothing is allocated while
+ * training. Spans are aligned to 256 bytes (the alignment that keeps cuBLASLt's choice of kernel constant) and
+ * separated by guard bytes. A fresh arena is poisoned: reading a byte that nobody wrote gives NaN, not zero.
  *
  * Memory: device_close releases arena, workspace and plans. Plans are borrowed until then.
  * Errors: ERR_MEMORY when the arena or a span does not fit.

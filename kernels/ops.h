@@ -1,8 +1,8 @@
 /* ops.h - every op, declared once.
  *
  * An op is a C function type; `struct ops` holds one pointer per op; each backend fills the table by position, so a
- * missing op does not compile. Operands are views: storage type is theirs, arithmetic is binary32 (binary64 throughout
- * in the reference table when the operands are F64), results are rounded once, to nearest even, when stored.
+ * missing op does not compile. Operands are views: storage type is theirs, arithmetic is binary32, results are rounded
+ * once, to nearest even, when stored. In an F64 run (reference table only) every "bf16|f32" and "f32" view is F64.
  *
  * Backends: reference (plain loops, double accumulation, any storage incl. F64: to be read and tested against),
  * cpu (OpenMP, 16-lane vectors compiled for AVX-512, AVX2 and scalar with the same bits, chosen at start; BF16 and F32
@@ -55,7 +55,8 @@ typedef status op_attention_merge(struct device *d, const struct attention_shape
                                   const struct view *lse, const struct view *part_out, const struct view *part_lse);
 
 /* dq, dk, dv from d_out, with probabilities rebuilt from lse (that of *all* keys, so partial calls add up).
- *   dq as q, dk and dv as k: bf16|f32; with `accumulate` += (f32 only).   delta (row sums of d_out * out) is internal */
+ *   dq as q, dk and dv as k: bf16|f32; with `accumulate` += (f32 only).   delta (row sums of d_out * out) is internal
+ */
 typedef status op_attention_backward(struct device *d, const struct plan *plan, const struct attention_shape *shape,
                                      const struct view *dq, const struct view *dk, const struct view *dv,
                                      const struct view *d_out, const struct view *q, const struct view *k,
@@ -64,8 +65,8 @@ typedef status op_attention_backward(struct device *d, const struct plan *plan, 
 
 /* y = x * rstd(x) * w row by row (RMSNorm), eps inside the root.
  *   x, y (R,C), may alias   w (1,C)   rstd f32 (R,1), out   arXiv:1910.07467 */
-typedef status op_rmsnorm_forward(struct device *d, const struct view *y, const struct view *rstd,
-                                  const struct view *x, const struct view *w, float eps);
+typedef status op_rmsnorm_forward(struct device *d, const struct view *y, const struct view *rstd, const struct view *x,
+                                  const struct view *w, float eps);
 
 /* dx += gradient with respect to x (dx is the residual stream's gradient; read, added to in f32, rounded once).
  * dw (1,C) f32: = or, with `accumulate`, += the sum over rows; rows in 16 fixed blocks of consecutive rows, blocks
@@ -90,8 +91,8 @@ typedef status op_swiglu_backward(struct device *d, const struct view *d_gate_up
 /* y = residual + mask * x / (1 - p), the mask drawn at `where`: element (r,c) is element row_id[r] * C + c, kept when
  * its word is >= p * 2^32 (Philox, see philox.h).   residual may be NULL (0)   y may alias residual or x   (R,C)
  * row_id (R): global row, so that a mask does not depend on the split into micro-batches or ranks.  p = 0: plain add */
-typedef status op_dropout_add(struct device *d, const struct view *y, const struct view *residual,
-                              const struct view *x, float p, const struct random_site *where, const int64_t *row_id);
+typedef status op_dropout_add(struct device *d, const struct view *y, const struct view *residual, const struct view *x,
+                              float p, const struct random_site *where, const int64_t *row_id);
 
 /* dx = mask * dy / (1 - p), the same mask. dx may alias dy. */
 typedef status op_dropout_backward(struct device *d, const struct view *dx, const struct view *dy, float p,
@@ -106,10 +107,11 @@ typedef status op_embedding_backward(struct device *d, const struct view *d_tabl
                                      const int32_t *token);
 
 /* Row-wise softmax cross-entropy, and its gradient, of a chunk of tokens.
- *   logits f32 (R,V)   target (R)   loss f32 (R), in nats   predicted (R), out: first largest logit; may be NULL
+ *   logits f32 (R,V)   target (R)   loss f32 (R,1), in nats   predicted (R), out: first largest logit; may be NULL
  *   d_logits (R,V) = scale * (softmax - onehot), bf16|f32, may alias logits if f32; may be NULL */
-typedef status op_cross_entropy(struct device *d, float *loss, int32_t *predicted, const struct view *d_logits,
-                                const struct view *logits, const int32_t *target, float scale);
+typedef status op_cross_entropy(struct device *d, const struct view *loss, int32_t *predicted,
+                                const struct view *d_logits, const struct view *logits, const int32_t *target,
+                                float scale);
 
 /* One AdamW step on flat arrays (1,N): decoupled weight decay, bias-corrected.   arXiv:1711.05101
  *   weight bf16|f32, out: master rounded   master, m, v f32, in and out   grad f32, multiplied by grad_scale first

@@ -25,18 +25,18 @@ typedef enum {
 
 #define FAIL(code, ...) status_fail((code), __FILE__, __LINE__, __VA_ARGS__)
 
-#define TRY(call)                                                                                                      \
-    do {                                                                                                               \
-        status status_of_call_ = (call);                                                                               \
-        if (status_of_call_ != OK)                                                                                     \
-            return status_of_call_;                                                                                    \
+#define TRY(call)                        \
+    do {                                 \
+        status status_of_call_ = (call); \
+        if (status_of_call_ != OK)       \
+            return status_of_call_;      \
     } while (0)
 
-#define TRY_DONE(call)                                                                                                 \
-    do {                                                                                                               \
-        st = (call);                                                                                                   \
-        if (st != OK)                                                                                                  \
-            goto done;                                                                                                 \
+#define TRY_DONE(call) \
+    do {               \
+        st = (call);   \
+        if (st != OK)  \
+            goto done; \
     } while (0)
 
 /* Records the text and returns `code`, so that `return FAIL(...)` reads as one step. */

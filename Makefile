@@ -1,0 +1,70 @@
+# Rematch: see README.md. Everything is built under build/<variant>/; nothing is written into the source tree.
+#
+#   make deps | make | make study | make check | make lint | make install PREFIX=/usr/local
+#   SANITIZE=1  ASan and UBSan      DEBUG=1  -O1 -g
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VARIANT := cpu$(if $(SANITIZE),-sanitize)$(if $(DEBUG),-debug)
+B := build/$(VARIANT)
+PREFIX ?= /usr/local
+
+CC := mpicc
+PACKAGES := libarchive jansson yaml-0.1 libxxhash
+VERSION := 0.1.0
+CPPFLAGS = -I. -D_GNU_SOURCE -DREMATCH_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+# No fast-math and no contraction: a fused multiply-add is written as one. Arithmetic is what we study.
+CFLAGS = -std=gnu11 $(if $(DEBUG),-O1,-O3) -g -fopenmp -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror \
+	-Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(if $(SANITIZE),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+LDLIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
+, := ,
+
+# Rooms: kernels <- model <- stages, kernels/status.h <- data <- stages. A program is a file of stages/ with a main.
+PROGRAMS := shard plan baseline sweep diff report
+SIMD := $(wildcard kernels/cpu/simd/*.c)
+ISAS := avx512 avx2 scalar
+FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mprefer-vector-width=512
+FLAGS_avx2 := -mavx2 -mfma
+FLAGS_scalar :=
+LIBRARY := $(wildcard kernels/*.c kernels/reference/*.c kernels/cpu/*.c data/*.c model/*.c stages/report/*.c) \
+	$(filter-out $(PROGRAMS:%=stages/%.c),$(wildcard stages/*.c))
+OBJECTS := $(LIBRARY:%.c=$B/obj/%.o) $(foreach i,$(ISAS),$(SIMD:%.c=$B/obj/%.$i.o))
+TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
+TEST_SUPPORT := $(filter-out tests/test_%.c,$(wildcard tests/*.c))
+
+.PHONY: all deps study check lint install clean
+all: $(PROGRAMS:%=$B/bin/rematch-%)
+
+$B/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+define simd_rule
+$B/obj/%.$1.o: %.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
+endef
+$(foreach i,$(ISAS),$(eval $(call simd_rule,$i)))
+
+$B/librematch.a: $(OBJECTS)
+	@rm -f $@
+	ar rcs $@ $^
+
+$B/bin/rematch-%: $B/obj/stages/%.o $B/librematch.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $^ $(LDLIBS) -o $@
+
+$B/tests/%: $B/obj/tests/%.o $(TEST_SUPPORT:%.c=$B/obj/%.o) $B/librematch.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $^ $(LDLIBS) $$(pkg-config --libs check) -o $@
+
+tests: $(TESTS:%=$B/tests/%)
+.PHONY: tests
+.SECONDARY:
+
+clean:
+	rm -rf build
+
+-include $(OBJECTS:.o=.d) $(PROGRAMS:%=$B/obj/stages/%.d) $(TESTS:%=$B/obj/tests/%.d)

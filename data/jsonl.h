@@ -1,0 +1,64 @@
+/* jsonl.h - JSON lines: append-only series of a run, and exact numbers in JSON.
+ *
+ * Exact values travel as hex floats in strings ("0x1.8p+1"), never as rounded decimals. A file is cut back to the
+ * offset that a checkpoint names before a run continues.
+ */
+#ifndef REMATCH_DATA_JSONL_H
+#define REMATCH_DATA_JSONL_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "kernels/status.h"
+
+struct jsonl;
+
+/* Opens for appending; cuts the file to `offset` bytes first. ERR_INPUT when it is shorter. */
+status jsonl_open(struct jsonl **out, const char *path, uint64_t offset);
+status jsonl_append(struct jsonl *j, json_t *object); /* steals the reference */
+status jsonl_sync(struct jsonl *j);                   /* flush and fsync: what a checkpoint counts on */
+uint64_t jsonl_offset(const struct jsonl *j);
+void jsonl_close(struct jsonl *j);
+
+/* Calls `line` for each object of a JSON-lines text. `name` begins messages ("record: metrics.jsonl:12"). */
+status jsonl_each(const char *name, const void *bytes, size_t size,
+                  status (*line)(void *self, json_t *object, const char *where), void *self);
+
+/* A double as a hex-float string, and back (exact; NaN and infinities too). ERR_INPUT for anything else. */
+json_t *json_exact(double value);
+status json_exact_read(double *out, const json_t *object, const char *field, const char *where);
+
+/* ---- the two series of a run; see data/FORMATS.md ---- */
+
+struct metric {
+    int64_t step;                          /* 1, 2, ... */
+    double loss, grad_norm, learning_rate; /* nats; L2 norm before clipping */
+    int64_t tokens;
+};
+status metric_append(struct jsonl *j, const struct metric *m);
+status metrics_read(struct metric **out, int64_t *count, const char *name, const void *bytes, size_t size);
+
+/* Held-out loss after a step: one value per fixed sequence, so that two runs are paired. */
+struct evaluation {
+    int64_t step;
+    int sequences;
+    double *loss; /* mean nats of each sequence */
+};
+status evaluation_append(struct jsonl *j, const struct evaluation *e);
+/* Downstream scores of one held-out file: counts, so that they are exact. */
+struct score {
+    int64_t step;
+    char file[200];
+    int64_t tokens, tokens_right, lines, lines_right;
+};
+status score_append(struct jsonl *j, const struct score *s);
+struct evaluations {
+    struct evaluation *at;
+    int count;
+    struct score *score;
+    int scores;
+};
+status evaluations_read(struct evaluations *out, const char *name, const void *bytes, size_t size);
+void evaluations_free(struct evaluations *e);
+
+#endif

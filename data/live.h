@@ -1,0 +1,49 @@
+/* live.h - a running point's folder: locked, checkpointed, resumable after a kill at any moment.
+ *
+ *   runs/S/work/POINT/  lock  status.json  metrics.jsonl  evaluations.jsonl  timing.jsonl  ...
+ *                       checkpoint-STEP/  state-RANK.safetensors  certificate-RANK.bin  commit.json
+ * A checkpoint is written under a temporary name, synced, renamed; commit.json (last) holds the step, a digest of the
+ * configuration, the size and XXH3-128 of each file, and the byte offset of each JSON-lines file. Without a valid
+ * commit it does not exist. The newest valid one is used; older ones are removed after a newer one stands. Errors:
+ * ERR_IO; ERR_INPUT when another configuration's checkpoint is found; ERR_COMM... never.
+ */
+#ifndef REMATCH_DATA_LIVE_H
+#define REMATCH_DATA_LIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/status.h"
+
+struct live;
+
+/* Creates and locks the folder (flock; released by the kernel at exit). ERR_IO names the process that holds it. */
+status live_open(struct live **out, const char *folder);
+void live_close(struct live *l);
+
+/* Path of a file in the folder, borrowed until the next call. */
+const char *live_path(struct live *l, const char *file);
+
+/* status.json, replaced atomically: {"state","step","steps","loss","tokens_per_s"}. */
+status live_status(struct live *l, const char *state, int64_t step, int64_t steps, double loss, double tokens_per_s);
+
+/* ---- checkpoints ---- */
+struct live_offset {
+    char file[64];
+    uint64_t offset;
+};
+
+/* Folder into which rank parts go; then commit, with `configuration` (any text: its hash is stored). */
+status live_checkpoint_begin(struct live *l, int64_t step, const char **folder);
+status live_checkpoint_commit(struct live *l, int64_t step, const char *configuration,
+                              const struct live_offset *offsets, int count);
+
+/* The newest valid checkpoint: *step 0 when there is none. `offsets` in: file names; out: offsets (0 without one).
+ * *folder is borrowed until live_close. */
+status live_checkpoint_find(struct live *l, const char *configuration, int64_t *step, const char **folder,
+                            struct live_offset *offsets, int count);
+
+/* Removes the whole folder: the point's record is sealed. */
+status live_finish(struct live *l);
+
+#endif

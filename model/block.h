@@ -1,0 +1,63 @@
+/* block.h - one transformer block: forward (whole, or only some of its ops) and backward.
+ *
+ * The forward is a list of ops; a rebuild is the same function with a mask, so there is one forward and not two. After
+ * each op the observers see its outputs: certificate and dumps are observers, and so is the test that flips bits.
+ */
+#ifndef REMATCH_MODEL_BLOCK_H
+#define REMATCH_MODEL_BLOCK_H
+
+#include "kernels/ops.h"
+#include "model/pass.h"
+
+/* Sees each tensor as an op has made it. `view` may be written to by tests that plant errors. */
+struct observer {
+    status (*seen)(struct observer *self, const struct pass *pass, enum block_tensor t, const struct view *view);
+    struct observer *next;
+};
+
+status observers_seen(struct observer *first, const struct pass *pass, enum block_tensor t, const struct view *view);
+
+/* Runs of rows whose parameter gradients are summed on their own (reduction groups). */
+struct row_span {
+    int64_t first, count;
+    bool begins, ends; /* first or last micro-batch rows of its group */
+    bool first_group;
+};
+
+/* Where parameter gradients go: (1, shape_elements) f32, laid out as shape.h says. With one group `group` is `total`.
+ */
+struct gradient_sink {
+    struct view total, group;
+    const struct row_span *span;
+    int spans;
+};
+
+struct block_tensors {
+    struct view t[BLOCK_TENSORS];
+};
+
+/* Buffers of the backward that no block keeps, in the run's storage. */
+struct block_scratch {
+    struct view d_stream; /* (M,H) gradient of the residual stream: in and out of the backward */
+    struct view d_branch; /* (M,H) */
+    struct view d_wide;   /* (M, max(2F, H+2KV)) */
+    struct view d_narrow; /* (M, max(F, H)) */
+};
+
+struct block {
+    const struct model_shape *shape;
+    struct device *device;
+    int64_t batch, tokens; /* of one micro-batch: M = batch * tokens */
+    const struct view *rope_table;
+    struct block_scratch scratch;
+    struct observer *observers;
+};
+
+/* Runs the ops in `ops` (bits of enum block_op) in order, reading and writing `tensors`. */
+status block_forward(struct block *b, const struct pass *pass, unsigned ops, struct block_tensors *tensors);
+
+/* scratch.d_stream: gradient of OUTPUT in, gradient of INPUT out. Adds parameter gradients to the sink. */
+status block_backward(struct block *b, const struct pass *pass, const struct block_tensors *tensors,
+                      const struct block_plans *plans, const struct gradient_sink *sink);
+
+#endif

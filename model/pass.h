@@ -1,0 +1,48 @@
+/* pass.h - one trip through a layer: everything that decides its bits.
+ *
+ * The forward makes a pass; recompute begins by making another, which in the control is equal to the first. A fault
+ * edits the pass of the recompute; no op and no block knows of faults. The backward reads weights, plans and dropout
+ * masks from the pass that produced the activations it consumes.
+ */
+#ifndef REMATCH_MODEL_PASS_H
+#define REMATCH_MODEL_PASS_H
+
+#include "kernels/device.h"
+#include "kernels/philox.h"
+#include "model/shape.h"
+
+/* The plans of one block in one arithmetic. */
+struct block_plans {
+    const struct plan *qkv, *projection, *gate_up, *down, *attention; /* forward: GEMM_NT */
+    const struct plan *d_qkv, *d_projection, *d_gate_up, *d_down;     /* input gradients: GEMM_NN */
+};
+
+enum pass_phase {
+    PHASE_FORWARD,
+    PHASE_RECOMPUTE,
+    PHASE_WITNESS /* the third rebuild, after a mismatch */,
+    PHASE_EVALUATE
+};
+
+/* Dropout sites inside a layer; the embedding's is site 0 of layer `layers`. */
+enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_MLP, SITE_REDUCTION_ORDER };
+
+struct pass {
+    enum pass_phase phase;
+    int layer;
+    const struct block_plans *plans;
+    struct view weight[BLOCK_PARAMETERS]; /* by kind - PARAMETER_INPUT_NORM */
+    struct random_site key;               /* seed, step, layer; the op adds its site */
+    float dropout;                        /* 0 while evaluating */
+    const int32_t *position;              /* (M): rotary position of each row */
+    const int64_t *row_id;                /* (M): global row */
+    const int64_t *head_row_id;           /* (B*heads): global row of lse rows */
+    enum dtype storage;
+    uint64_t draw_seed; /* seed of ORDER_RANDOM; each call adds (phase, micro-batch, op) */
+    uint32_t micro_batch;
+};
+
+/* What names one call to ORDER_RANDOM: a pure function of the pass and the op, different for forward and recompute. */
+uint64_t pass_draw(const struct pass *pass, int op);
+
+#endif
