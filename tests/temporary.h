@@ -1,0 +1,17 @@
+/* temporary.h - one folder of its own for a test program, under TMPDIR (or /tmp).
+ *
+ * A helper that cannot do its work prints why and exits: a test without its folder has nothing to say.
+ */
+#ifndef REMATCH_TESTS_TEMPORARY_H
+#define REMATCH_TESTS_TEMPORARY_H
+
+/* The folder, made on first use. Check's forked tests share it when it was made before they start. */
+const char *temporary_folder(void);
+
+/* Path of `name` in the folder; borrowed until the eighth call from now. */
+const char *temporary_path(const char *name);
+
+/* Removes the folder with everything in it; a later call of the others makes a new one. */
+void temporary_remove(void);
+
+#endif
