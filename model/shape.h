@@ -104,15 +104,15 @@ enum block_op {
     OP_STORED_INPUT = BLOCK_OPS /* no op: the stored input of a chunk, verified as well */
 };
 
-/* "input_norm.rstd", "qkv", ...: used in dumps and certificates. And "gemm", "dropout", "attention", "norm", "rope",
- * "swiglu", "stored": the family of an op. */
+/* "input", "norm1", "rstd1", "qkv_raw", ...: used in dumps and certificates. An op's family is "gemm", "dropout",
+ * "attention", "norm", "rope", "swiglu" or "stored". */
 const char *block_tensor_name(enum block_tensor t);
 const char *block_op_name(enum block_op op);
 const char *block_op_family(enum block_op op);
 enum block_op block_tensor_op(enum block_tensor t); /* the op that makes it; OP_STORED_INPUT for INPUT */
 
-/* Shape and type of a block's tensor for a micro-batch of B sequences of T tokens in `storage`; rstd and lse are f32.
- */
+/* Shape and type of a block's tensor for a micro-batch of B sequences of T tokens in `storage`, data NULL; rstd and lse
+ * are f32 (f64 in an F64 run). */
 struct view block_tensor_view(const struct model_shape *s, enum block_tensor t, int64_t B, int64_t T,
                               enum dtype storage);
 
