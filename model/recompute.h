@@ -4,13 +4,17 @@
  *   full, block, N    the first N layers keep only their input; each is rebuilt alone, just before its backward
  *   full, uniform, N  the layers are cut into chunks of N (the last may be shorter); a chunk keeps only its input and
  * is rebuilt as a whole; every layer is recomputed selective         in every layer the named modules drop what is
- * inside them: core_attn  attention output and log-sum-exp, rebuilt from q, k, v mlp        gate_up and activated,
- * rebuilt from the post-attention norm's output layernorm  both norms' outputs and rstd, rebuilt from the residual
- * stream precision fp32    the rebuild stores f32: it differs from a bf16 forward by design
+ * inside them: core_attn       attention output and log-sum-exp, rebuilt from q, k, v mlp             gate_up and
+ * activated, rebuilt from the post-attention norm's output layernorm       both norms' outputs and rstd, rebuilt from
+ * the residual stream precision fp32    the rebuild stores f32: it differs from a bf16 forward by design
  *
  * Policy becomes plan in one place (recompute_plan_make). The rest of the model asks the plan "kept or rebuilt?",
  * "which ops?", "which chunk?" and never looks at a flag. Source: Megatron-LM, megatron/core/recompute.py and
- * transformer_config.py; edge values in shared terms: block 0 = none; uniform 0 is an error.
+ * transformer_config.py; edge values: block 0 = none; uniform 0, which never ends there, is an error.
+ *
+ * What a rebuild of a chunk runs: every op of its layers, except that its last layer does not run DOWN and MLP_DROPOUT,
+ * because no backward reads their results and the next chunk's input is stored. Megatron's selective mlp runs its last
+ * GEMM again as well; we leave it out for the same reason.
  */
 #ifndef REMATCH_MODEL_RECOMPUTE_H
 #define REMATCH_MODEL_RECOMPUTE_H
@@ -41,11 +45,18 @@ const char *recompute_granularity_name(enum recompute_granularity g); /* "none" 
 const char *recompute_method_name(enum recompute_method m);           /* "", "block", "uniform" */
 void recompute_modules_name(unsigned modules, char text[64]);         /* "core_attn,mlp" */
 
-/* A policy applied to a number of layers. */
+/* A policy applied to a number of layers.
+ *
+ * `rebuilt` has the bit of every tensor that the forward does not keep and the rebuild makes, transients (QKV_RAW,
+ * PROJECTED, DOWN) included. Inside a chunk the OUTPUT of one layer is the INPUT of the next: both bits are set, since
+ * both say "not stored"; it is one tensor, made, digested and counted as the OUTPUT.
+ * A chunk's stored input is the INPUT of its first layer, under full granularity only: what a selective rebuild reads
+ * is kept for the backward anyway, by every layer. */
 struct recompute_layer {
     int chunk_first, chunk_last; /* the chunk that this layer is rebuilt with; itself alone when nothing is rebuilt */
-    unsigned rebuilt;            /* bit t: block_tensor t is dropped by the forward and rebuilt */
+    unsigned rebuilt;            /* bit t: enum block_tensor t */
     unsigned ops;                /* bit o: block_op o runs in the rebuild */
+    bool verifies_input;         /* INPUT is the stored input of a chunk, which the certificate verifies */
 };
 
 struct recompute_plan {
@@ -66,8 +77,8 @@ static inline bool recompute_is_rebuilt(const struct recompute_plan *plan, int l
 
 static inline bool recompute_runs(const struct recompute_plan *plan, int layer) { return plan->layer[layer].ops != 0; }
 
-/* Tensors that the certificate compares in one micro-batch: each rebuilt or remade tensor, and each stored chunk
- * input. */
+/* Tensors that the certificate compares in one micro-batch: each rebuilt tensor once (an INPUT counts as the OUTPUT of
+ * the layer before), and each chunk's stored input. */
 int recompute_compared_tensors(const struct recompute_plan *plan);
 
 #endif
