@@ -80,38 +80,44 @@ status comm_broadcast(struct comm *c, void *data, size_t bytes)
     return OK;
 }
 
-/* Rank 0's sum so far travels up the ranks, each adding its own, and the last broadcasts: the order of addition is that
- * of the ranks, whatever MPI would have chosen. In pieces, so that ranks work on different pieces at a time. */
-status comm_sum_in_order(struct comm *c, const struct view *x)
+/* The sum so far travels up the ranks, each adding its own arrays, and the last broadcasts: the order of addition is
+ * that of the ranks, whatever MPI would have chosen. In pieces, so that ranks work on different pieces at a time. */
+status comm_sum_in_order(struct comm *c, const struct view *x, int count)
 {
-    if (x->type != F32 || x->rows != 1)
-        return FAIL(ERR_ARGUMENT, "comm_sum_in_order takes one row of F32, not %s", dtype_name(x->type));
     enum { PIECE = 1 << 16 };
-    if (c->size == 1)
-        return OK;
-    float *mine = x->data, *before = malloc(PIECE * sizeof *before);
-    if (!before)
+    for (int i = 0; i < count; i++)
+        if (x[i].type != F32 || x[i].rows != 1 || x[i].cols != x[0].cols)
+            return FAIL(ERR_ARGUMENT, "comm_sum_in_order takes rows of %lld F32, not %lld x %lld %s",
+                        (long long)x[0].cols, (long long)x[i].rows, (long long)x[i].cols, dtype_name(x[i].type));
+    float *sum = malloc(PIECE * sizeof *sum), *total = x[0].data;
+    if (!sum)
         return FAIL(ERR_MEMORY, "no memory for a piece of a sum");
     status st = OK;
-    for (int64_t first = 0; first < x->cols; first += PIECE) {
-        int count = (int)(x->cols - first < PIECE ? x->cols - first : PIECE);
-        if (c->rank > 0) {
-            TRY_DONE(comm_status(MPI_Recv(before, count, MPI_FLOAT, c->rank - 1, 0, c->world, MPI_STATUS_IGNORE),
-                                 "MPI_Recv"));
-            for (int i = 0; i < count; i++)
-                mine[first + i] = before[i] + mine[first + i];
+    for (int64_t first = 0; first < x[0].cols; first += PIECE) {
+        int length = (int)(x[0].cols - first < PIECE ? x[0].cols - first : PIECE), from = 0;
+        if (c->rank > 0)
+            TRY_DONE(
+                comm_status(MPI_Recv(sum, length, MPI_FLOAT, c->rank - 1, 0, c->world, MPI_STATUS_IGNORE), "MPI_Recv"));
+        else
+            memcpy(sum, (const float *)x[from++].data + first, (size_t)length * sizeof *sum);
+        for (; from < count; from++) {
+            const float *part = (const float *)x[from].data + first;
+            for (int i = 0; i < length; i++)
+                sum[i] += part[i];
         }
         if (c->rank < c->size - 1)
-            TRY_DONE(comm_status(MPI_Send(mine + first, count, MPI_FLOAT, c->rank + 1, 0, c->world), "MPI_Send"));
+            TRY_DONE(comm_status(MPI_Send(sum, length, MPI_FLOAT, c->rank + 1, 0, c->world), "MPI_Send"));
+        else
+            memcpy(total + first, sum, (size_t)length * sizeof *sum);
     }
-    for (int64_t first = 0; first < x->cols; first += LARGEST_MESSAGE) {
-        int64_t left = x->cols - first;
-        TRY_DONE(comm_status(MPI_Bcast(mine + first, (int)(left < LARGEST_MESSAGE ? left : LARGEST_MESSAGE), MPI_FLOAT,
+    for (int64_t first = 0; c->size > 1 && first < x[0].cols; first += LARGEST_MESSAGE) {
+        int64_t left = x[0].cols - first;
+        TRY_DONE(comm_status(MPI_Bcast(total + first, (int)(left < LARGEST_MESSAGE ? left : LARGEST_MESSAGE), MPI_FLOAT,
                                        c->size - 1, c->world),
                              "MPI_Bcast"));
     }
 done:
-    free(before);
+    free(sum);
     return st;
 }
 

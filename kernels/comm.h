@@ -25,8 +25,9 @@ status comm_agree(struct comm *c, status mine);
 /* bytes of `data` from rank 0 to all. */
 status comm_broadcast(struct comm *c, void *data, size_t bytes);
 
-/* x (1,N) f32 = x of rank 0 + x of rank 1 + ... in rank order on every rank, whatever the transport. */
-status comm_sum_in_order(struct comm *c, const struct view *x);
+/* x[0] = ((x[0] + x[1]) + ...) of rank 0, + x[0], ... of rank 1, ...: every (1,N) f32 array of every rank in order, on
+ * every rank, whatever the transport. So the sum does not depend on how the arrays are spread over ranks. */
+status comm_sum_in_order(struct comm *c, const struct view *x, int count);
 
 /* *x = sum over ranks in rank order. */
 status comm_sum_double(struct comm *c, double *x);

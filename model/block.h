@@ -17,17 +17,16 @@ struct observer {
 
 status observers_seen(struct observer *first, const struct pass *pass, enum block_tensor t, const struct view *view);
 
-/* Runs of rows whose parameter gradients are summed on their own (reduction groups). */
+/* Rows of a micro-batch that belong to one reduction group. All spans of a run have the same count. */
 struct row_span {
     int64_t first, count;
-    bool begins, ends; /* first or last micro-batch rows of its group */
-    bool first_group;
+    int group;
 };
 
-/* Where parameter gradients go: (1, shape_elements) f32, laid out as shape.h says. With one group `group` is `total`.
- */
+/* Where parameter gradients go: one flat array (1, shape_elements) per reduction group of this rank, f32, laid out as
+ * shape.h says, always added to (zeroed when a step begins). */
 struct gradient_sink {
-    struct view total, group;
+    const struct view *group;
     const struct row_span *span;
     int spans;
 };
@@ -56,8 +55,16 @@ struct block {
 /* Runs the ops in `ops` (bits of enum block_op) in order, reading and writing `tensors`. */
 status block_forward(struct block *b, const struct pass *pass, unsigned ops, struct block_tensors *tensors);
 
-/* scratch.d_stream: gradient of OUTPUT in, gradient of INPUT out. Adds parameter gradients to the sink. */
+/* scratch.d_stream: gradient of OUTPUT in, gradient of INPUT out. Weights and dropout masks are the pass's, which made
+ * `tensors`; reductions follow `plans`. Adds parameter gradients to the sink. */
 status block_backward(struct block *b, const struct pass *pass, const struct block_tensors *tensors,
                       const struct block_plans *plans, const struct gradient_sink *sink);
+
+/* Adds dy^T x, span by span, to parameter `index` of each span's group: the gradient of a weight in y = x W^T. */
+status block_weight_gradient(struct block *b, const struct gradient_sink *sink, int index, const struct plan *plan,
+                             uint64_t draw, const struct view *dy, const struct view *x);
+
+/* Parameter `index` as a matrix inside a flat array. */
+struct view block_parameter(const struct model_shape *s, const struct view *flat, int index);
 
 #endif

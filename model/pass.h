@@ -15,6 +15,7 @@
 struct block_plans {
     const struct plan *qkv, *projection, *gate_up, *down, *attention; /* forward: GEMM_NT */
     const struct plan *d_qkv, *d_projection, *d_gate_up, *d_down;     /* input gradients: GEMM_NN */
+    const struct plan *w_qkv, *w_projection, *w_gate_up, *w_down;     /* weight gradients of one span: GEMM_TN */
 };
 
 enum pass_phase {
@@ -38,11 +39,13 @@ struct pass {
     const int64_t *row_id;                /* (M): global row */
     const int64_t *head_row_id;           /* (B*heads): global row of lse rows */
     enum dtype storage;
-    uint64_t draw_seed; /* seed of ORDER_RANDOM; each call adds (phase, micro-batch, op) */
+    uint64_t draw_seed; /* of ORDER_RANDOM */
+    bool redraw;        /* a recompute that draws its orders anew instead of repeating the forward's */
     uint32_t micro_batch;
 };
 
-/* What names one call to ORDER_RANDOM: a pure function of the pass and the op, different for forward and recompute. */
-uint64_t pass_draw(const struct pass *pass, int op);
+/* What names one call to ORDER_RANDOM: a pure function of (draw seed, step, layer, micro-batch, call), and of the phase
+ * only where the pass redraws. `call` numbers the calls of a layer; forward ops use their block_op. */
+uint64_t pass_draw(const struct pass *pass, int call);
 
 #endif
