@@ -1,22 +1,22 @@
 /* recompute.h - what a recompute policy is, in Megatron-LM's words and with its semantics.
  *
- *   none              every activation is stored
- *   full, block, N    the first N layers keep only their input; each is rebuilt alone, just before its backward
- *   full, uniform, N  the layers are cut into chunks of N (the last may be shorter); a chunk keeps only its input and
- *                     is rebuilt as a whole; every layer is recomputed
- *   selective         in every layer the named modules drop what is inside them:
- *                       core_attn  attention output and log-sum-exp, rebuilt from q, k, v
- *                       mlp        gate_up and activated, rebuilt from the post-attention norm's output
- *                       layernorm  both norms' outputs and rstd, rebuilt from the residual stream
- *   precision fp32    the rebuild stores f32: it differs from a bf16 forward by design
+ * - none: every activation is stored.
+ * - full, block, N: the first N layers keep only their input; each is rebuilt alone, just before its backward.
+ * - full, uniform, N: the layers are cut into chunks of N (the last may be shorter). A chunk keeps only its input and
+ *   is rebuilt as a whole; every layer is recomputed.
+ * - selective: in every layer the named modules drop what is inside them.
+ *   core_attn: attention output and log-sum-exp, rebuilt from q, k, v.
+ *   mlp: gate_up and activated, rebuilt from the post-attention norm's output.
+ *   layernorm: both norms' outputs and rstd, rebuilt from the residual stream.
+ * - precision fp32: the rebuild stores f32, so it differs from a bf16 forward by design.
  *
  * Policy becomes plan in one place (recompute_plan_make). The rest of the model asks the plan "kept or rebuilt?",
  * "which ops?", "which chunk?" and never looks at a flag. Source: Megatron-LM, megatron/core/recompute.py and
  * transformer_config.py; edge values: block 0 = none; uniform 0, which never ends there, is an error.
  *
- * What a rebuild of a chunk runs: every op of its layers, except that its last layer does not run DOWN and MLP_DROPOUT,
- * because no backward reads their results and the next chunk's input is stored. Megatron's selective mlp runs its last
- * GEMM again as well; we leave it out for the same reason.
+ * What the rebuild of a chunk runs: every op of its layers, except that its last layer runs neither DOWN nor
+ * MLP_DROPOUT, because no backward reads their results and the next chunk's input is stored. Megatron's selective mlp
+ * runs its last GEMM again as well; we leave it out for the same reason.
  */
 #ifndef REMATCH_MODEL_RECOMPUTE_H
 #define REMATCH_MODEL_RECOMPUTE_H
