@@ -1,7 +1,7 @@
 # Rematch: see README.md. Everything is built under build/<variant>/; nothing is written into the source tree.
 #
-#   make deps | make | make study | make check | make lint | make install PREFIX=/usr/local
-#   SANITIZE=1  ASan and UBSan      DEBUG=1  -O1 -g
+#   make deps | make | make study | make check | make lint | make install PREFIX=/usr/local DESTDIR=
+#   SANITIZE=1  ASan and UBSan      DEBUG=1  -O1 -g      SHORT=1  check without the tests that train whole studies
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -10,6 +10,7 @@ MAKEFLAGS += --no-builtin-rules
 VARIANT := cpu$(if $(SANITIZE),-sanitize)$(if $(DEBUG),-debug)
 B := build/$(VARIANT)
 PREFIX ?= /usr/local
+DESTDIR ?=
 
 CC := mpicc
 PACKAGES := libarchive jansson yaml-0.1 libxxhash
@@ -34,15 +35,19 @@ OBJECTS := $(LIBRARY:%.c=$B/obj/%.o) $(foreach i,$(ISAS),$(SIMD:%.c=$B/obj/%.$i.
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 TEST_SUPPORT := $(filter-out tests/test_%.c,$(wildcard tests/*.c))
 
-.PHONY: all deps study check lint install clean
+# Whole studies in seconds of training; SHORT=1 leaves them out.
+LONG_TESTS := tests/test_study.sh tests/test_kill.sh
+SCRIPT_TESTS := $(filter-out $(if $(SHORT),$(LONG_TESTS)),$(wildcard tests/test_*.sh))
+
+.PHONY: all tests deps study check run-tests lint install clean
 all: $(PROGRAMS:%=$B/bin/rematch-%)
 
-$B/obj/%.o: %.c
+$B/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 define simd_rule
-$B/obj/%.$1.o: %.c
+$B/obj/%.$1.o: %.c Makefile
 	@mkdir -p $$(@D)
 	$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
 endef
@@ -61,10 +66,48 @@ $B/tests/%: $B/obj/tests/%.o $(TEST_SUPPORT:%.c=$B/obj/%.o) $B/librematch.a
 	$(CC) $(CFLAGS) $^ $(LDLIBS) $$(pkg-config --libs check) -o $@
 
 tests: $(TESTS:%=$B/tests/%)
-.PHONY: tests
 .SECONDARY:
+
+deps:
+	@pipelines/deps.sh
+
+# What deps installs, a make that is already running has not seen: build in a fresh one, on all cores unless -j is given.
+FRESH = +$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
+study: deps
+	$(FRESH) all
+	REMATCH_BIN=$B/bin pipelines/study.sh pipelines/studies/demo.yaml
+
+check: deps
+	$(FRESH) all tests
+	+$(MAKE) --no-print-directory run-tests
+
+run-tests: all tests
+	tests/run.sh $B $(TESTS:%=$B/tests/%) $(SCRIPT_TESTS)
+
+C_FILES = $(wildcard $(foreach r,kernels kernels/* data model stages stages/* tests tests/*,$r/*.c $r/*.h))
+SCRIPTS = $(wildcard pipelines/*.sh data/*.sh slurm/*.sh tests/*.sh) .ci/run
+
+lint:
+	@pipelines/deps.sh --lint
+	clang-format --dry-run -Werror $(C_FILES)
+	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --std=c11 --inline-suppr \
+		-I. -D_GNU_SOURCE -DREMATCH_VERSION='""' -DISA=scalar -j $(shell nproc) $(filter %.c,$(C_FILES))
+	shellcheck -x $(SCRIPTS)
+	tests/layers.sh
+	@! wc -l $(C_FILES) $(SCRIPTS) | grep -v ' total$$' | awk '$$1 > 500 {print $$2 ": " $$1 " lines, 500 are enough"}' | grep .
+
+# The pipelines find the programs by their place: share/rematch/pipelines/../../../bin.
+SHARE = $(DESTDIR)$(PREFIX)/share/rematch
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/pipelines/studies $(SHARE)/data
+	install -m 755 $(PROGRAMS:%=$B/bin/rematch-%) $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(wildcard pipelines/*.sh) $(SHARE)/pipelines
+	install -m 644 $(wildcard pipelines/studies/*.yaml) $(SHARE)/pipelines/studies
+	install -m 755 data/corpus.sh $(SHARE)/data
 
 clean:
 	rm -rf build
 
--include $(OBJECTS:.o=.d) $(PROGRAMS:%=$B/obj/stages/%.d) $(TESTS:%=$B/obj/tests/%.d)
+-include $(OBJECTS:.o=.d) $(PROGRAMS:%=$B/obj/stages/%.d) $(TESTS:%=$B/obj/tests/%.d) \
+	$(TEST_SUPPORT:%.c=$B/obj/%.d)

@@ -1,0 +1,22 @@
+# shellcheck shell=bash
+# mpi.sh - how ranks are started on one machine; sourced by the pipelines.
+#
+#   mpi_launcher RANKS   sets the array `mpi`: what goes in front of the command; the ranks' exit status is relayed
+
+# Containers and fresh machines often have only root.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Ranks of one machine talk through shared memory; probing the network costs seconds at every start.
+export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader}
+# A stopped rank writes a checkpoint first: time between SIGTERM and SIGKILL, in seconds.
+export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-60}
+# A spinning OpenMP team beside one busy neighbour is ten times slower; a short spin costs a few percent.
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}
+
+mpi_launcher() {
+    local ranks=$1 cores
+    cores=$(nproc)
+    # Open MPI binds each rank, with all its threads, to one core unless told not to.
+    # shellcheck disable=SC2034 # read by the caller
+    mpi=(env "OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > ranks ? cores / ranks : 1))}"
+        mpirun --quiet -n "$ranks" --bind-to none --oversubscribe)
+}

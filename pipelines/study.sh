@@ -1,0 +1,127 @@
+#!/bin/bash
+# study.sh - a whole study on this machine: the stages in order.
+#
+#   study.sh STUDY.yaml [-o runs/NAME]
+#
+# Every stage skips what is finished and continues what was interrupted, so the same command resumes a study. A point
+# whose certificate fails ends with exit status 3: the others still run, the report is made, and study.sh exits 3.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=pipelines/mpi.sh
+. "$here/mpi.sh"
+
+usage() {
+    echo "study.sh: $1" >&2
+    echo "usage: study.sh STUDY.yaml [-o runs/NAME]" >&2
+    exit 2
+}
+
+study='' run=''
+while [ $# -gt 0 ]; do
+    case $1 in
+    -o) [ $# -ge 2 ] || usage "-o needs a folder"; run=$2; shift 2 ;;
+    -*) usage "unknown option '$1'" ;;
+    *) [ -z "$study" ] || usage "one study file, not '$study' and '$1'"; study=$1; shift ;;
+    esac
+done
+[ -n "$study" ] || usage "which study file?"
+[ -r "$study" ] || usage "cannot read '$study'"
+run=${run:-runs/$(basename "$study" .yaml)}
+
+# The executables: named, or built here, or beside an installed share/rematch.
+bin=''
+for folder in "${REMATCH_BIN-}" "$here/../build/cpu/bin" "$here/../../../bin"; do
+    if [ -n "$folder" ] && [ -x "$folder/rematch-plan" ]; then
+        bin=$(cd "$folder" && pwd)
+        break
+    fi
+done
+if [ -z "$bin" ]; then
+    echo "study.sh: no rematch-plan in ${REMATCH_BIN:-$here/../build/cpu/bin}: run 'make', or set REMATCH_BIN" >&2
+    exit 1
+fi
+
+# Stages run in the background of `wait`, so that a signal to this script reaches them at once.
+child=''
+# shellcheck disable=SC2317 # reached through the trap
+stop() {
+    trap - INT TERM
+    [ -z "$child" ] || { kill -TERM "$child" 2>/dev/null && wait "$child"; } || true
+    echo "study.sh: stopped; the same command continues" >&2
+    exit 75
+}
+trap stop INT TERM
+
+run_stage() {
+    local code=0
+    "$@" &
+    child=$!
+    wait "$child" || code=$?
+    child=''
+    return "$code"
+}
+
+started=$SECONDS
+stage() { printf '== %-8s %4d s  %s\n' "$1" $((SECONDS - started)) "$2"; }
+
+record() { echo "$run/records/$1.rematch.tar.zst"; }
+
+# The record of point $1 against that of point $2, unless it is there and newer than both.
+difference() {
+    local a b d
+    a=$(record "$2") b=$(record "$1") d=$run/diffs/$1--$2.rematch.tar.zst
+    [ -e "$a" ] && [ -e "$b" ] || return 0
+    [ "$d" -nt "$a" ] && [ "$d" -nt "$b" ] && return 0
+    stage diff "$1 against $2"
+    run_stage "$bin/rematch-diff" "$a" "$b" -o "$d"
+}
+
+mkdir -p "$run/shards" "$run/records" "$run/diffs"
+
+stage plan "$study"
+run_stage "$bin/rematch-plan" "$study" -o "$run"
+
+# The points, one a line, the baseline first: name, role, ranks, fits, against, against_baseline, data source; "-" where
+# there is none.
+points=$("$bin/rematch-plan" --list "$run")
+source=$(awk -F'\t' '$2 == "baseline" {print $7}' <<<"$points")
+if [ "$source" = corpus ]; then
+    stage corpus "$run/corpus"
+    run_stage "$here/../data/corpus.sh" "$run/corpus"
+    source=$run/corpus
+fi
+stage shard "$source"
+run_stage "$bin/rematch-shard" -o "$run/shards/tokens.shard" "$source"
+
+verdict=0
+while IFS=$'\t' read -r name role ranks fits _; do
+    program=rematch-sweep
+    [ "$role" != baseline ] || program=rematch-baseline
+    if [ "$fits" != true ]; then
+        [ "$role" != baseline ] || { echo "study.sh: the baseline '$name' does not fit its target" >&2; exit 1; }
+        stage sweep "$name does not fit its target's memory: skipped"
+        continue
+    fi
+    stage "${program#rematch-}" "$name"
+    code=0
+    mpi_launcher "$ranks"
+    run_stage "${mpi[@]}" "$bin/$program" --run "$run" --point "$name" || code=$?
+    case $code in
+    0) ;;
+    3) verdict=3 ;;
+    *) exit "$code" ;;
+    esac
+done <<<"$points"
+
+while IFS=$'\t' read -r name _ _ _ against against_baseline _; do
+    [ "$against" = - ] || difference "$name" "$against"
+    [ "$against_baseline" = - ] || [ "$against_baseline" = "$against" ] || difference "$name" "$against_baseline"
+done <<<"$points"
+
+stage report "$run/report"
+run_stage "$bin/rematch-report" --run "$run" -o "$run/report"
+
+stage finished "$study"
+echo "$run/report/report.html"
+exit "$verdict"
