@@ -50,7 +50,7 @@ struct certificate_totals {
 };
 
 struct certificate {
-    int layers;
+    int32_t layers;
     bool expects_mismatch;         /* fp32 rebuild of a bf16 forward */
     struct certificate_cell *cell; /* [layers * BLOCK_TENSORS] */
     struct certificate_event *event;
@@ -68,6 +68,7 @@ static inline struct certificate_cell *certificate_at(const struct certificate *
 status certificate_new(struct certificate **out, int layers, bool expects_mismatch);
 void certificate_free(struct certificate *c);
 struct certificate_totals certificate_total(const struct certificate *c);
+status certificate_add_step(struct certificate *c, const struct certificate_step *line);
 
 /* certificate.bin, byte table in data/FORMATS.md. *bytes is malloc'ed. ERR_INPUT for a damaged or foreign one; `name`
  * is what messages call it. */
@@ -88,13 +89,16 @@ struct observer *notary_observer(struct notary *n);
 /* A micro-batch begins; `active` false: this step is not sampled. */
 void notary_begin(struct notary *n, int64_t step, int32_t micro_batch, bool active);
 
-/* After the rebuild of a chunk: true when a tensor differed from the forward and the witness should run. While it runs
- * the notary compares what it sees against `recomputed[layer - first]`. Then notary_judge files the event. */
-bool notary_needs_witness(const struct notary *n, int chunk_first, int chunk_last);
-void notary_recomputed(struct notary *n, int layer, const struct block_tensors *recomputed);
-status notary_judge(struct notary *n, int chunk_first, int chunk_last);
+/* After the rebuild of a chunk: true when a tensor differed from the forward and a witness should be heard. */
+bool notary_needs_witness(const struct notary *n);
+
+/* Before the witness rebuilds `layer`: what the recompute made there, to be compared element by element. */
+void notary_recomputed(struct notary *n, const struct block_tensors *recomputed);
+
+/* The chunk is done (witness heard, if one was needed): files its event, if it has one. */
+void notary_judge(struct notary *n);
 
 /* The step is over: files its line. */
-status notary_end_step(struct notary *n, int64_t step);
+status notary_end_step(struct notary *n);
 
 #endif

@@ -63,9 +63,8 @@ static status visit_parameters(const struct walk *w)
     int64_t elements = shape_elements(&q->shape);
     int64_t shard = (elements + q->shards - 1) / q->shards;
     TRY(visit_item(w, MEMORY_WEIGHTS, ITEM_WEIGHT, "weights", q->storage, 1, elements));
-    TRY(visit_item(w, MEMORY_GRADIENTS, ITEM_GRADIENT_TOTAL, "gradients", w->wide, 1, elements));
-    if (q->reduction_groups > 1)
-        TRY(visit_item(w, MEMORY_GRADIENTS, ITEM_GRADIENT_GROUP, "gradients of a group", w->wide, 1, elements));
+    for (int group = 0; group < q->reduction_groups; group++)
+        TRY(visit_item(w, MEMORY_GRADIENTS, ITEM_GRADIENT, "gradients", w->wide, 1, elements));
     TRY(visit_item(w, MEMORY_OPTIMIZER, ITEM_MASTER, "master weights", w->wide, 1, shard));
     TRY(visit_item(w, MEMORY_OPTIMIZER, ITEM_M, "first moments", w->wide, 1, shard));
     return visit_item(w, MEMORY_OPTIMIZER, ITEM_V, "second moments", w->wide, 1, shard);

@@ -21,16 +21,16 @@ struct memory_request {
     struct model_shape shape;
     int64_t micro_batch, tokens; /* per rank: B, T/cp */
     enum dtype storage;
-    int reduction_groups;
-    int shards;         /* ranks over which the optimizer is sharded (planning only); 1 */
-    bool stale_weights; /* a second copy of the weights, for that fault */
-    bool certificate;   /* witness buffers */
-    int64_t head_chunk; /* tokens per chunk of the fused cross-entropy; 0: chosen */
+    int reduction_groups; /* of this rank */
+    int shards;           /* ranks over which the optimizer is sharded (planning only); 1 */
+    bool stale_weights;   /* a second copy of the weights, for that fault */
+    bool certificate;     /* witness buffers */
+    int64_t head_chunk;   /* tokens per chunk of the fused cross-entropy; 0: chosen */
 };
 
 enum memory_class {
     MEMORY_WEIGHTS,   /* in the run's storage */
-    MEMORY_GRADIENTS, /* f32 main gradients: the total, and the group's when there are several groups */
+    MEMORY_GRADIENTS, /* f32 main gradients: an array for each reduction group */
     MEMORY_OPTIMIZER, /* f32 master weights, m, v: this rank's shard */
     MEMORY_STORED,    /* activations kept between forward and backward: falls as more layers are recomputed */
     MEMORY_REBUILT,   /* the slots in which chunks are rebuilt */
@@ -41,11 +41,10 @@ enum memory_class {
 
 /* M = micro_batch * tokens rows; H, F, V as in shape.h; N = shape_elements. */
 enum memory_item {
-    ITEM_TENSOR, /* a block's tensor: `tensor` of `layer` */
-    ITEM_WEIGHT, /* (1,N) */
-    ITEM_GRADIENT_TOTAL,
-    ITEM_GRADIENT_GROUP,
-    ITEM_MASTER, /* (1, N / shards, rounded up) */
+    ITEM_TENSOR,   /* a block's tensor: `tensor` of `layer` */
+    ITEM_WEIGHT,   /* (1,N) */
+    ITEM_GRADIENT, /* (1,N), one for each reduction group */
+    ITEM_MASTER,   /* (1, N / shards, rounded up) */
     ITEM_M,
     ITEM_V,
     ITEM_FINAL_INPUT, /* (M,H) the last layer's OUTPUT; stored */
