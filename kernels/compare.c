@@ -1,0 +1,100 @@
+#include "kernels/compare.h"
+
+#include <math.h>
+
+#include "kernels/element.h"
+
+void comparison_clear(struct comparison *c) { *c = (struct comparison){.first_differing = UINT64_MAX}; }
+
+/* One element, rounded to the unit: its value, and its bits as an integer that orders as the values do. Negative
+ * numbers count down from -1, so that +0 and -0 are neighbours and the distance is 0 only between equal bits. */
+struct element {
+    double value;
+    int64_t ordered;
+};
+
+static struct element element_of(const struct view *v, int64_t row, int64_t col, enum dtype unit)
+{
+    int64_t bits = 0;
+    const struct view rounded = view_of(&bits, unit, 1, 1);
+    if (v->type == unit)
+        memcpy(&bits, view_at(v, row, col), dtype_bytes(unit));
+    else
+        element_store(&rounded, 0, 0, element_load(v, row, col));
+    const int sign_bit = 8 * (int)dtype_bytes(unit) - 1;
+    const int64_t magnitude = (int64_t)((uint64_t)bits & (((uint64_t)1 << sign_bit) - 1));
+    const bool negative = (uint64_t)bits >> sign_bit & 1;
+    return (struct element){element_load(&rounded, 0, 0), negative ? -magnitude - 1 : magnitude};
+}
+
+/* 0, 1, 2, then (2^(i-2), 2^(i-1)] for bucket i >= 3, the last of them open. */
+static int bucket_of(uint64_t distance)
+{
+    int bucket = 0;
+    while (bucket < ULP_BUCKETS - 2 && distance > (bucket ? (uint64_t)1 << (bucket - 1) : 0))
+        bucket++;
+    return bucket;
+}
+
+static void add_pair(struct comparison *c, const struct element *a, const struct element *b)
+{
+    const uint64_t distance = a->ordered > b->ordered ? (uint64_t)a->ordered - (uint64_t)b->ordered
+                                                      : (uint64_t)b->ordered - (uint64_t)a->ordered;
+    c->ulp[isnan(a->value) != isnan(b->value) ? ULP_BUCKETS - 1 : bucket_of(distance)]++;
+    c->larger += b->value > a->value;
+    c->smaller += b->value < a->value;
+    if (distance) {
+        c->differing++;
+        if (c->first_differing == UINT64_MAX)
+            c->first_differing = c->elements;
+    }
+    c->elements++;
+    if (!isfinite(a->value) || !isfinite(b->value))
+        return;
+    const double difference = b->value - a->value;
+    c->largest = fmax(c->largest, fabs(difference));
+    c->sum_aa += a->value * a->value;
+    c->sum_bb += b->value * b->value;
+    c->sum_ab += a->value * b->value;
+    c->sum_dd += difference * difference;
+}
+
+status comparison_add(struct comparison *c, const struct view *a, const struct view *b, enum dtype unit)
+{
+    if (a->rows != b->rows || a->cols != b->cols)
+        return FAIL(ERR_ARGUMENT, "comparison: (%lld,%lld) against (%lld,%lld), expected one shape", (long long)a->rows,
+                    (long long)a->cols, (long long)b->rows, (long long)b->cols);
+    if (a->type == I32 || b->type == I32 || unit == I32)
+        return FAIL(ERR_ARGUMENT, "comparison: %s against %s in units of %s, expected floating-point types",
+                    dtype_name(a->type), dtype_name(b->type), dtype_name(unit));
+    for (int64_t row = 0; row < a->rows; row++)
+        for (int64_t col = 0; col < a->cols; col++) {
+            const struct element left = element_of(a, row, col, unit), right = element_of(b, row, col, unit);
+            add_pair(c, &left, &right);
+        }
+    return OK;
+}
+
+double comparison_relative_l2(const struct comparison *c)
+{
+    if (c->sum_aa == 0)
+        return c->sum_dd == 0 ? 0 : INFINITY;
+    return sqrt(c->sum_dd / c->sum_aa);
+}
+
+double comparison_cosine(const struct comparison *c)
+{
+    if (c->sum_aa == 0 && c->sum_bb == 0)
+        return 1;
+    if (c->sum_aa == 0 || c->sum_bb == 0)
+        return 0;
+    return c->sum_ab / (sqrt(c->sum_aa) * sqrt(c->sum_bb));
+}
+
+const char *comparison_bucket_name(int bucket)
+{
+    static const char *const names[ULP_BUCKETS] = {
+        "0",       "1",       "2",        "3-4",       "5-8",       "9-16",      "17-32",      "33-64",  "65-128",
+        "129-256", "257-512", "513-1024", "1025-2048", "2049-4096", "4097-8192", "8193-16384", ">16384", "NaN"};
+    return names[bucket];
+}
