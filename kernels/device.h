@@ -58,8 +58,8 @@ void device_poison(struct device *d, int byte);
 /* ERR_DEVICE naming the first span beside which a guard byte changed. */
 status device_check_guards(const struct device *d);
 
-/* The plan for (arithmetic, op, dims), made on first use: the same pointer every time after. Grows the workspace, so
- * plans are made before the first op runs. dims as in struct plan. ERR_ARGUMENT for dims below 1. */
+/* The plan for (arithmetic, op, dims), made on first use: the same pointer every time after. May grow the workspace,
+ * which holds nothing between ops. dims as in struct plan. ERR_ARGUMENT for dims below 1. */
 status device_plan(struct device *d, const struct arithmetic *how, enum plan_op op, const int64_t dims[6],
                    const struct plan **out);
 

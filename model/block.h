@@ -12,6 +12,7 @@
 /* Sees each tensor as an op has made it. `view` may be written to by tests that plant errors. */
 struct observer {
     status (*seen)(struct observer *self, const struct pass *pass, enum block_tensor t, const struct view *view);
+    status (*gradient)(struct observer *self, int layer, const struct view *d_input); /* of a block; may be NULL */
     struct observer *next;
 };
 

@@ -25,8 +25,9 @@ enum pass_phase {
     PHASE_EVALUATE
 };
 
-/* Dropout sites inside a layer; the embedding's is site 0 of layer `layers`. */
-enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_MLP, SITE_REDUCTION_ORDER };
+/* What is drawn in a layer. The embedding's dropout belongs to layer number `layers`; initial values are drawn under the
+ * parameter's index instead of a layer. */
+enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_MLP, SITE_REDUCTION_ORDER, SITE_INITIAL_VALUE };
 
 struct pass {
     enum pass_phase phase;

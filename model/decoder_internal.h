@@ -1,0 +1,45 @@
+/* decoder_internal.h - what decoder.c (setting up) and decoder_step.c (running) share. */
+#ifndef REMATCH_MODEL_DECODER_INTERNAL_H
+#define REMATCH_MODEL_DECODER_INTERNAL_H
+
+#include "model/decoder.h"
+
+struct decoder {
+    struct decoder_options options;
+    struct device *device;
+    struct recompute_plan *plan;
+    struct memory_plan memory;
+    struct block block;
+    struct notary *notary; /* NULL when no certificate is taken */
+
+    /* Views into the arena, by memory_item. */
+    struct view weight, master, m, v, *group, stale;
+    bool stale_valid;
+    struct block_tensors *stored; /* (layers): tensors that the forward keeps */
+    struct block_tensors *slot;   /* (longest_chunk): tensors that are rebuilt */
+    struct block_tensors witness;
+    struct view final_input, final_norm, final_rstd, transient, logits, d_logits, loss, rope_table;
+    int groups_taken;
+
+    /* Plans by reduction order: the profile's, another fixed one, and both drawn per call. */
+    struct block_plans fixed, random, other_fixed, other_random;
+    const struct block_plans *forward, *recompute;
+
+    /* The current micro-batch. */
+    int32_t *position;     /* (M) */
+    int64_t *row_id;       /* (M) */
+    int64_t *head_row_id;  /* (B*heads) */
+    struct row_span *span; /* (spans) */
+    int spans;
+    int64_t span_rows;
+    struct view *stale_weight; /* (BLOCK_PARAMETERS) of the layer being rebuilt */
+    int64_t step;
+    bool certified;
+};
+
+static inline int64_t decoder_rows(const struct decoder *d)
+{
+    return d->options.micro_batch * d->options.shape.sequence;
+}
+
+#endif
