@@ -91,7 +91,7 @@ SCRIPTS = $(wildcard pipelines/*.sh data/*.sh slurm/*.sh tests/*.sh) .ci/run
 lint:
 	@pipelines/deps.sh --lint
 	clang-format --dry-run -Werror $(C_FILES)
-	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --std=c11 --inline-suppr \
+	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --std=c11 --inline-suppr --library=tests/cppcheck.cfg \
 		-I. -D_GNU_SOURCE -DREMATCH_VERSION='""' -DISA=scalar -j $(shell nproc) $(filter %.c,$(C_FILES))
 	shellcheck -x $(SCRIPTS)
 	tests/layers.sh

@@ -1,0 +1,515 @@
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/jsonl.h"
+#include "data/safetensors.h"
+#include "model/certificate.h"
+#include "stages/difference.h"
+#include "tests/temporary.h"
+
+/* ---- records as small as a record can be: every tensor has ROWS x COLS elements ---- */
+
+enum { ROWS = 2, COLS = 4, STEPS = 8, DUMPED = 3, SEQUENCES = 4, LAYERS = 2, TENSORS_MOST = 512 };
+
+struct recipe {
+    int hidden, rows;
+    const char *flipped[2]; /* tensors of the dump whose element 5 is one ULP larger */
+    const char *flipped_final, *stranger;
+    bool rebuilt; /* leaves recompute.* tensors and a certificate with one mismatch */
+    int64_t loss_step;
+    double loss, held_out; /* replaces the loss of loss_step; is added to sequence 1 */
+    uint64_t seed;
+};
+
+static const struct recipe plain = {.hidden = 32, .rows = ROWS, .seed = 7};
+
+static struct point point_of(const struct recipe *r)
+{
+    struct point p = {.study = "test", .name = "here-r0", .index = 0, .baseline = true, .seed = r->seed};
+    strcpy(p.target.name, "here");
+    strcpy(p.target.profile, "h800-sim");
+    strcpy(p.target.partition, "local");
+    p.target.memory_bytes = 1u << 30;
+    p.target.dp = p.target.cp = 1;
+    ck_assert_int_eq(shape_preset(&p.model, "tiny"), OK);
+    p.model.layers = LAYERS;
+    p.model.hidden = r->hidden;
+    strcpy(p.data.source, "corpus");
+    p.data.split[0] = 8, p.data.split[1] = p.data.split[2] = 1;
+    p.training.rule = (struct optimizer_rule){.steps = STEPS, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
+    p.training.sequence_length = 64;
+    p.training.micro_batch_size = p.training.global_batch_size = p.training.reduction_groups = 1;
+    p.training.storage = BF16;
+    p.evaluate.every = STEPS;
+    p.evaluate.batches = SEQUENCES;
+    p.certificate.every = 1;
+    p.verdict.margin = 0.01;
+    p.verdict.window[1] = 1;
+    p.recompute.precision = p.vit_recompute.precision = BF16;
+    p.fits = true;
+    return p;
+}
+
+struct tensors {
+    struct named_tensor at[TENSORS_MOST];
+    int count;
+    float *memory[TENSORS_MOST];
+};
+
+static void add_tensor(struct tensors *t, const struct recipe *r, const char *name, const char *flipped)
+{
+    ck_assert_int_lt(t->count, TENSORS_MOST);
+    float *values = malloc((size_t)r->rows * COLS * sizeof *values);
+    for (int i = 0; i < r->rows * COLS; i++)
+        values[i] = 1.0f + (float)i;
+    if (flipped && !strcmp(flipped, name))
+        values[5] = nextafterf(values[5], INFINITY);
+    struct named_tensor *tensor = &t->at[t->count];
+    *tensor = (struct named_tensor){.view = view_of(values, F32, r->rows, COLS)};
+    snprintf(tensor->name, sizeof tensor->name, "%s", name);
+    t->memory[t->count++] = values;
+}
+
+static void add_activations(struct tensors *t, const struct recipe *r, const char *pass)
+{
+    char name[160];
+    for (int layer = 0; layer < LAYERS; layer++)
+        for (enum block_tensor b = 0; b < BLOCK_TENSORS; b++) {
+            snprintf(name, sizeof name, "%s.layers.%d.%s", pass, layer, block_tensor_name(b));
+            add_tensor(t, r, name, r->flipped[0] && !strcmp(r->flipped[0], name) ? name : r->flipped[1]);
+        }
+}
+
+static void add_parameters(struct tensors *t, const struct recipe *r, const char *prefix, const char *flipped)
+{
+    struct point p = point_of(r);
+    char name[160], hf[96];
+    int64_t row, rows;
+    for (int index = 0; index < shape_parameter_count(&p.model); index++)
+        for (int i = 0; i < shape_hf_count(&p.model, index); i++) {
+            shape_hf_tensor(&p.model, index, i, hf, &row, &rows);
+            snprintf(name, sizeof name, "%s%s", prefix, hf);
+            add_tensor(t, r, name, flipped && !strcmp(flipped, name) ? name : r->flipped[1]);
+        }
+}
+
+static void add_tensors_member(struct record_writer *w, const char *member, struct tensors *t)
+{
+    const char *path = temporary_path("member.safetensors");
+    ck_assert_int_eq(safetensors_write(path, t->at, t->count, NULL), OK);
+    ck_assert_int_eq(record_add_file(w, member, path, false), OK);
+    while (t->count)
+        free(t->memory[--t->count]);
+}
+
+static void add_dump(struct record_writer *w, const struct recipe *r)
+{
+    struct tensors t = {.count = 0};
+    char name[160], member[96];
+    add_activations(&t, r, "forward");
+    if (r->rebuilt)
+        add_activations(&t, r, "recompute");
+    add_parameters(&t, r, "gradient.", r->flipped[0]);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        snprintf(name, sizeof name, "gradient.layers.%d.input", layer);
+        add_tensor(&t, r, name, r->flipped[0]);
+    }
+    if (r->stranger)
+        add_tensor(&t, r, r->stranger, NULL);
+    snprintf(member, sizeof member, "dump-%d.safetensors", DUMPED);
+    add_tensors_member(w, member, &t);
+}
+
+static void add_final(struct record_writer *w, const struct recipe *r)
+{
+    static const char *const prefixes[] = {"", "master.", "m.", "v."};
+    struct tensors t = {.count = 0};
+    for (int i = 0; i < 4; i++)
+        add_parameters(&t, r, prefixes[i], r->flipped_final);
+    add_tensors_member(w, "final.safetensors", &t);
+}
+
+static void add_series(struct record_writer *w, const struct recipe *r)
+{
+    char path[256];
+    struct jsonl *j;
+    snprintf(path, sizeof path, "%s", temporary_path("series.jsonl"));
+    ck_assert_int_eq(jsonl_open(&j, path, 0), OK);
+    for (int64_t step = 1; step <= STEPS; step++) {
+        struct metric m = {.step = step, .loss = 1.0 / (double)step, .grad_norm = 0.5, .tokens = 64};
+        if (step == r->loss_step)
+            m.loss = r->loss;
+        ck_assert_int_eq(metric_append(j, &m), OK);
+    }
+    ck_assert_int_eq(jsonl_sync(j), OK);
+    jsonl_close(j);
+    ck_assert_int_eq(record_add_file(w, "metrics.jsonl", path, false), OK);
+
+    double loss[SEQUENCES] = {2, 2.25 + r->held_out, 2.5, 2.75};
+    struct evaluation e = {.step = STEPS, .sequences = SEQUENCES, .loss = loss};
+    ck_assert_int_eq(jsonl_open(&j, path, 0), OK);
+    ck_assert_int_eq(evaluation_append(j, &e), OK);
+    ck_assert_int_eq(jsonl_sync(j), OK);
+    jsonl_close(j);
+    ck_assert_int_eq(record_add_file(w, "evaluations.jsonl", path, false), OK);
+}
+
+static void add_certificate(struct record_writer *w, const struct recipe *r)
+{
+    struct certificate *c;
+    void *bytes;
+    size_t size;
+    ck_assert_int_eq(certificate_new(&c, LAYERS, false), OK);
+    if (r->rebuilt) {
+        struct certificate_cell *cell = certificate_at(c, 1, TENSOR_MIDDLE);
+        cell->compared = 10;
+        cell->mismatched = 1;
+        c->event[0] = (struct certificate_event){.step = 2, .layer = 1, .tensor = TENSOR_MIDDLE};
+        c->event[0].accused = ACCUSED_RECOMPUTE;
+        c->event_count = 1;
+        c->event_total = 1;
+    }
+    ck_assert_int_eq(certificate_write(c, &bytes, &size), OK);
+    ck_assert_int_eq(record_add(w, "certificate.bin", bytes, size, false), OK);
+    free(bytes);
+    certificate_free(c);
+}
+
+/* The path of a new record; of static storage, one for each `name`. */
+static const char *record_of(const char *name, const struct recipe *r)
+{
+    const char *path = temporary_path(name);
+    struct record_writer *w;
+    struct point p = point_of(r);
+    json_t *config = point_to_json(&p);
+    char *text = json_dumps(config, JSON_SORT_KEYS);
+    ck_assert_int_eq(record_create(&w, path), OK);
+    ck_assert_int_eq(record_add(w, "config.json", text, strlen(text), false), OK);
+    add_series(w, r);
+    add_certificate(w, r);
+    add_dump(w, r);
+    add_final(w, r);
+    ck_assert_int_eq(record_seal(w), OK);
+    free(text);
+    json_decref(config);
+    return path;
+}
+
+/* ---- what a comparison says ---- */
+
+static json_t *difference_of(const struct recipe *a, const struct recipe *b)
+{
+    char path_a[256], path_b[256];
+    json_t *summary = NULL;
+    snprintf(path_a, sizeof path_a, "%s", record_of("a.rematch.tar", a));
+    snprintf(path_b, sizeof path_b, "%s", record_of("b.rematch.tar", b));
+    status st = difference_write(&summary, path_a, path_b, temporary_path("d.rematch.tar"));
+    ck_assert_msg(st == OK, "%s", status_text());
+    return summary;
+}
+
+static json_t *pass_of(json_t *summary, const char *pass)
+{
+    size_t i;
+    json_t *t;
+    json_array_foreach(json_object_get(summary, "tensors"), i, t)
+    {
+        if (!strcmp(json_string_value(json_object_get(t, "pass")), pass))
+            return t;
+    }
+    ck_abort_msg("no pass '%s'", pass);
+}
+
+static int64_t number(json_t *object, const char *key)
+{
+    json_t *value = json_object_get(object, key);
+    ck_assert_msg(json_is_integer(value), "no number '%s'", key);
+    return json_integer_value(value);
+}
+
+static const char *string(json_t *object, const char *key)
+{
+    json_t *value = json_object_get(object, key);
+    ck_assert_msg(json_is_string(value), "no text '%s'", key);
+    return json_string_value(value);
+}
+
+static double exact(json_t *object, const char *key)
+{
+    double value;
+    ck_assert_int_eq(json_exact_read(&value, json_object_get(object, key), key, "summary"), OK);
+    return value;
+}
+
+START_TEST(equal_records_differ_nowhere)
+{
+    json_t *summary = difference_of(&plain, &plain);
+    size_t i;
+    json_t *t;
+    ck_assert_int_eq(json_array_size(json_object_get(summary, "config")), 0);
+    ck_assert_int_eq(json_array_size(json_object_get(summary, "tensors")), 6);
+    json_array_foreach(json_object_get(summary, "tensors"), i, t)
+    {
+        ck_assert_int_gt(number(t, "compared"), 0);
+        ck_assert_int_eq(number(t, "compared"), number(t, "identical"));
+        ck_assert_int_eq(number(t, "elements"), number(t, "compared") * ROWS * COLS);
+        ck_assert(json_is_null(json_object_get(t, "first")));
+    }
+    ck_assert_int_eq(number(pass_of(summary, "forward"), "compared"), LAYERS * BLOCK_TENSORS);
+    json_t *metrics = json_object_get(summary, "metrics");
+    ck_assert_int_eq(number(metrics, "common_steps"), STEPS);
+    ck_assert_int_eq(number(json_object_get(metrics, "loss"), "equal_steps"), STEPS);
+    ck_assert(json_is_null(json_object_get(json_object_get(metrics, "loss"), "first_differing_step")));
+    ck_assert_str_eq(string(json_object_get(summary, "members"), "final.safetensors"), "equal");
+    json_decref(summary);
+}
+END_TEST
+
+START_TEST(same_inputs_give_same_bytes)
+{
+    struct recipe other = plain;
+    other.flipped[0] = "forward.layers.0.input";
+    char *first, *second;
+    size_t first_size, second_size;
+    json_decref(difference_of(&plain, &other));
+    ck_assert_int_eq(file_read(temporary_path("d.rematch.tar"), 1 << 24, &first, &first_size), OK);
+    json_decref(difference_of(&plain, &other));
+    ck_assert_int_eq(file_read(temporary_path("d.rematch.tar"), 1 << 24, &second, &second_size), OK);
+    ck_assert_uint_eq(first_size, second_size);
+    ck_assert_mem_eq(first, second, first_size);
+    free(first);
+    free(second);
+}
+END_TEST
+
+START_TEST(flipped_activation_is_the_first_divergence)
+{
+    struct recipe other = plain;
+    char name[64];
+    snprintf(name, sizeof name, "forward.layers.1.%s", block_tensor_name(TENSOR_MIDDLE));
+    other.flipped[0] = name;
+    json_t *summary = difference_of(&plain, &other);
+    json_t *forward = pass_of(summary, "forward"), *first = json_object_get(forward, "first");
+    ck_assert_int_eq(number(forward, "identical"), number(forward, "compared") - 1);
+    ck_assert_int_eq(number(forward, "differing"), 1);
+    ck_assert_int_eq(number(first, "layer"), 1);
+    ck_assert_str_eq(string(first, "tensor"), block_tensor_name(TENSOR_MIDDLE));
+    ck_assert_str_eq(string(first, "op"), block_op_name(OP_ATTENTION_DROPOUT));
+    ck_assert_int_eq(json_integer_value(json_array_get(json_object_get(first, "ulp"), 1)), 1);
+    ck_assert_int_eq(json_integer_value(json_array_get(json_object_get(first, "first"), 0)), 1);
+    ck_assert_int_eq(json_integer_value(json_array_get(json_object_get(first, "first"), 1)), 1);
+    ck_assert_int_eq(number(first, "larger"), 1);
+    ck_assert(exact(first, "largest") == (double)nextafterf(6, INFINITY) - 6);
+    ck_assert_int_eq(number(pass_of(summary, "gradient"), "differing"), 0);
+    json_decref(summary);
+}
+END_TEST
+
+START_TEST(gradients_are_searched_from_the_loss_down)
+{
+    struct recipe other = plain;
+    other.flipped[0] = "gradient.layers.0.input";
+    other.flipped[1] = "gradient.lm_head.weight";
+    json_t *summary = difference_of(&plain, &other);
+    json_t *gradient = pass_of(summary, "gradient");
+    ck_assert_int_eq(number(gradient, "differing"), 2);
+    ck_assert_str_eq(string(json_object_get(gradient, "first"), "tensor"), "lm_head.weight");
+    json_decref(summary);
+}
+END_TEST
+
+START_TEST(rebuilt_tensor_is_held_against_the_kept_one)
+{
+    struct recipe other = plain;
+    char name[64];
+    snprintf(name, sizeof name, "recompute.layers.0.%s", block_tensor_name(TENSOR_QKV));
+    other.flipped[0] = name;
+    other.rebuilt = true;
+    json_t *summary = difference_of(&plain, &other);
+    json_t *recompute = pass_of(summary, "recompute"), *first = json_object_get(recompute, "first");
+    ck_assert_int_eq(number(recompute, "compared"), LAYERS * BLOCK_TENSORS);
+    ck_assert_int_eq(number(recompute, "differing"), 1);
+    ck_assert_str_eq(string(first, "stored"), "a");
+    ck_assert_str_eq(string(first, "tensor"), block_tensor_name(TENSOR_QKV));
+    ck_assert_int_eq(number(pass_of(summary, "forward"), "differing"), 0);
+    json_decref(summary);
+}
+END_TEST
+
+START_TEST(final_weights_and_state_are_told_apart)
+{
+    struct recipe other = plain;
+    other.flipped_final = "v.model.norm.weight";
+    json_t *summary = difference_of(&plain, &other);
+    ck_assert_int_eq(number(pass_of(summary, "weights"), "differing"), 0);
+    ck_assert_int_eq(number(pass_of(summary, "master"), "differing"), 0);
+    ck_assert_int_eq(number(pass_of(summary, "v"), "differing"), 1);
+    ck_assert_str_eq(string(json_object_get(summary, "members"), "final.safetensors"), "differs");
+    json_decref(summary);
+}
+END_TEST
+
+START_TEST(losses_are_compared_bit_by_bit)
+{
+    struct recipe other = plain;
+    other.loss_step = 5;
+    other.loss = 1.0 / 5 + 0.25;
+    other.held_out = -0.5;
+    json_t *summary = difference_of(&plain, &other);
+    json_t *loss = json_object_get(json_object_get(summary, "metrics"), "loss");
+    json_t *held_out = json_array_get(json_object_get(summary, "held_out"), 0);
+    ck_assert_int_eq(number(loss, "equal_steps"), STEPS - 1);
+    ck_assert_int_eq(number(loss, "first_differing_step"), 5);
+    ck_assert(exact(loss, "largest") == other.loss - 1.0 / 5);
+    ck_assert_int_eq(number(held_out, "equal"), SEQUENCES - 1);
+    ck_assert(exact(held_out, "mean") == -0.5 / SEQUENCES);
+    ck_assert(exact(held_out, "largest") == 0.5);
+    json_decref(summary);
+}
+END_TEST
+
+START_TEST(loss_that_is_no_number_is_counted)
+{
+    struct recipe other = plain;
+    other.loss_step = STEPS;
+    other.loss = NAN;
+    json_t *summary = difference_of(&plain, &other);
+    json_t *loss = json_object_get(json_object_get(summary, "metrics"), "loss");
+    ck_assert_int_eq(number(loss, "equal_steps"), STEPS - 1);
+    ck_assert_int_eq(number(loss, "first_differing_step"), STEPS);
+    ck_assert_int_eq(number(loss, "not_finite"), 1);
+    json_decref(summary);
+}
+END_TEST
+
+START_TEST(certificates_are_summed_up)
+{
+    struct recipe other = plain;
+    other.rebuilt = true;
+    json_t *summary = difference_of(&plain, &other);
+    json_t *certificate = json_object_get(summary, "certificate"), *b = json_object_get(certificate, "b");
+    ck_assert_int_eq(number(json_object_get(certificate, "a"), "compared"), 0);
+    ck_assert_int_eq(number(b, "compared"), 10);
+    ck_assert_int_eq(number(b, "mismatched"), 1);
+    ck_assert_str_eq(string(json_object_get(b, "first"), "accused"), "recompute");
+    ck_assert_str_eq(string(json_object_get(b, "first"), "tensor"), block_tensor_name(TENSOR_MIDDLE));
+    json_decref(summary);
+}
+END_TEST
+
+START_TEST(other_seed_is_a_setting_and_other_batches)
+{
+    struct recipe other = plain;
+    other.seed = 8;
+    json_t *summary = difference_of(&plain, &other);
+    json_t *config = json_object_get(summary, "config");
+    ck_assert_int_eq(json_array_size(config), 1);
+    ck_assert_str_eq(string(json_array_get(config, 0), "field"), "seed");
+    ck_assert(json_is_false(json_object_get(summary, "same_batches")));
+    json_decref(summary);
+}
+END_TEST
+
+START_TEST(other_micro_batch_is_counted_not_compared)
+{
+    struct recipe other = plain;
+    other.rows = 2 * ROWS;
+    json_t *summary = difference_of(&plain, &other);
+    json_t *forward = pass_of(summary, "forward");
+    ck_assert_int_eq(number(forward, "compared"), 0);
+    ck_assert_int_eq(number(forward, "other_shape"), LAYERS * BLOCK_TENSORS);
+    json_decref(summary);
+}
+END_TEST
+
+static void refused(const struct recipe *a, const struct recipe *b, const char *reason)
+{
+    char path_a[256], path_b[256], out[256];
+    json_t *summary = NULL;
+    snprintf(path_a, sizeof path_a, "%s", record_of("a.rematch.tar", a));
+    snprintf(path_b, sizeof path_b, "%s", record_of("b.rematch.tar", b));
+    snprintf(out, sizeof out, "%s", temporary_path("refused.rematch.tar"));
+    ck_assert_int_eq(difference_write(&summary, path_a, path_b, out), ERR_INPUT);
+    ck_assert_msg(strstr(status_text(), reason), "'%s' is not in '%s'", reason, status_text());
+    ck_assert_msg(strstr(status_text(), path_b), "'%s' does not name '%s'", status_text(), path_b);
+    ck_assert(!file_exists(out));
+    ck_assert_ptr_null(summary);
+}
+
+START_TEST(other_model_is_refused)
+{
+    struct recipe other = plain;
+    other.hidden = 64;
+    refused(&plain, &other, "hidden is 32");
+}
+END_TEST
+
+START_TEST(strange_tensor_is_refused)
+{
+    struct recipe other = plain;
+    other.stranger = "forward.layers.9.input";
+    refused(&plain, &other, "forward.layers.9.input");
+}
+END_TEST
+
+START_TEST(damaged_record_is_refused)
+{
+    char a[256], b[256], out[256];
+    char *bytes;
+    size_t size;
+    json_t *summary = NULL;
+    snprintf(a, sizeof a, "%s", record_of("a.rematch.tar", &plain));
+    snprintf(b, sizeof b, "%s", record_of("b.rematch.tar", &plain));
+    snprintf(out, sizeof out, "%s", temporary_path("refused.rematch.tar"));
+    ck_assert_int_eq(file_read(b, 1 << 24, &bytes, &size), OK);
+    bytes[size / 2] ^= 1;
+    ck_assert_int_eq(file_write(b, bytes, size), OK);
+    ck_assert_int_eq(difference_write(&summary, a, b, out), ERR_INPUT);
+    ck_assert_msg(strstr(status_text(), b), "%s", status_text());
+    ck_assert(!file_exists(out));
+    free(bytes);
+}
+END_TEST
+
+START_TEST(difference_record_is_no_run)
+{
+    char a[256], d[256];
+    json_t *summary = NULL;
+    json_decref(difference_of(&plain, &plain));
+    snprintf(a, sizeof a, "%s", temporary_path("a.rematch.tar"));
+    snprintf(d, sizeof d, "%s", temporary_path("d.rematch.tar"));
+    ck_assert_int_eq(difference_write(&summary, a, d, temporary_path("e.rematch.tar")), ERR_INPUT);
+    ck_assert_msg(strstr(status_text(), "config.json"), "%s", status_text());
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("difference");
+    TCase *cases = tcase_create("records");
+    tcase_add_test(cases, equal_records_differ_nowhere);
+    tcase_add_test(cases, same_inputs_give_same_bytes);
+    tcase_add_test(cases, flipped_activation_is_the_first_divergence);
+    tcase_add_test(cases, gradients_are_searched_from_the_loss_down);
+    tcase_add_test(cases, rebuilt_tensor_is_held_against_the_kept_one);
+    tcase_add_test(cases, final_weights_and_state_are_told_apart);
+    tcase_add_test(cases, losses_are_compared_bit_by_bit);
+    tcase_add_test(cases, loss_that_is_no_number_is_counted);
+    tcase_add_test(cases, certificates_are_summed_up);
+    tcase_add_test(cases, other_seed_is_a_setting_and_other_batches);
+    tcase_add_test(cases, other_micro_batch_is_counted_not_compared);
+    tcase_add_test(cases, other_model_is_refused);
+    tcase_add_test(cases, strange_tensor_is_refused);
+    tcase_add_test(cases, damaged_record_is_refused);
+    tcase_add_test(cases, difference_record_is_no_run);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    temporary_folder();
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    temporary_remove();
+    return failed != 0;
+}
