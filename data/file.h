@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "kernels/status.h"
 
@@ -18,11 +19,31 @@ status file_read(const char *path, size_t limit, char **bytes, size_t *size);
 /* Atomically replaces `path`. */
 status file_write(const char *path, const void *bytes, size_t size);
 
+/* ---- the same for a file that is written in pieces: `PATH.partial`, locked, then renamed ----
+ * Zeroed is closed. After a kill the next draft of the same path takes the remains over; ERR_IO when another process is
+ * writing it. */
+struct file_draft {
+    FILE *stream;
+    char *path, *partial;
+};
+status file_draft_open(struct file_draft *d, const char *path);
+status file_draft_write(struct file_draft *d, const void *bytes, size_t size);
+/* Renames. `durable`: synced, file and folder; without it the file may be lost with the machine's power, never torn by
+ * a kill. Closed either way. */
+status file_draft_commit(struct file_draft *d, bool durable);
+void file_draft_abandon(struct file_draft *d); /* removes it; nothing when closed */
+
+/* Makes renames and new names in a folder durable. */
+status file_sync_folder(const char *path);
+
 /* mkdir -p. */
 status file_make_folder(const char *path);
 
 /* Removes a folder with everything in it; OK when absent. Does not follow links. */
 status file_remove_folder(const char *path);
+
+/* Calls `each` for the regular files below a folder, depth first, names in byte order. Links and devices are skipped. */
+status file_walk(const char *folder, status (*each)(void *self, const char *path), void *self);
 
 bool file_exists(const char *path);
 
@@ -35,5 +56,7 @@ struct xxh3 {
 };
 struct xxh3 xxh3_of(const void *bytes, size_t size);
 void xxh3_hex(const struct xxh3 *hash, char text[33]);
+bool xxh3_of_hex(struct xxh3 *hash, const char *text); /* false unless exactly 32 lower-case digits */
+bool xxh3_equal(const struct xxh3 *a, const struct xxh3 *b);
 
 #endif

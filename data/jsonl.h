@@ -20,15 +20,30 @@ status jsonl_sync(struct jsonl *j);                   /* flush and fsync: what a
 uint64_t jsonl_offset(const struct jsonl *j);
 void jsonl_close(struct jsonl *j);
 
-/* Calls `line` for each object of a JSON-lines text. `name` begins messages ("record: metrics.jsonl:12"). */
+/* Calls `line` for each object of a JSON-lines text; the object is borrowed. `name` begins messages
+ * ("record: metrics.jsonl:12"). Each line ends in a newline; an empty or unfinished line is ERR_INPUT. */
 status jsonl_each(const char *name, const void *bytes, size_t size,
                   status (*line)(void *self, json_t *object, const char *where), void *self);
 
-/* A double as a hex-float string, and back (exact; NaN and infinities too). ERR_INPUT for anything else. */
+/* A double as a hex-float string, and back (exact; infinities too; every NaN is "nan"). ERR_INPUT for anything that
+ * json_exact would not write. */
 json_t *json_exact(double value);
 status json_exact_read(double *out, const json_t *object, const char *field, const char *where);
 
-/* ---- the two series of a run; see data/FORMATS.md ---- */
+/* The other fields of records, as strict: a whole number of at least `least`; a text, borrowed from the object. */
+status json_integer_read(int64_t *out, const json_t *object, const char *field, int64_t least, const char *where);
+status json_text_read(const char **out, const json_t *object, const char *field, const char *where);
+/* ERR_INPUT unless the object has exactly `count` fields: unknown ones are not passed over. */
+status json_fields(const json_t *object, size_t count, const char *where);
+
+/* An object from a text of which every byte counts: no duplicate keys, nothing behind it. */
+status json_object_parse(json_t **out, const char *text, size_t size, const char *where);
+/* malloc'ed compact text with sorted keys and a newline: the same object gives the same bytes. */
+status json_text(char **text, size_t *size, const json_t *object);
+
+/* ---- the two series of a run; see data/FORMATS.md ----
+ * metrics_read: steps follow each other without a hole; *out is malloc'ed. evaluations_read fills what evaluations_free
+ * releases, also when it fails. */
 
 struct metric {
     int64_t step;                          /* 1, 2, ... */
