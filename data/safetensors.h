@@ -1,9 +1,10 @@
 /* safetensors.h - tensors in files, with Hugging Face names.
  *
- * Layout: u64 header bytes, JSON header, data; offsets relative to the data; little-endian. We write tensors sorted by
- * name, aligned to 64 bytes, without holes; we read what the format allows and refuse the rest (overlaps, holes, a
- * range outside the file, a header over 100 MiB, unknown types). Source: huggingface/safetensors, README "Format". Byte
- * table in data/FORMATS.md.
+ * Layout: u64 header bytes, JSON header, data; offsets relative to the data; little-endian. We write wider elements
+ * first, then by name, without holes, the data at a multiple of 64 bytes: every tensor is aligned to its elements. We
+ * read what the format allows and refuse the rest (overlaps, holes, a range outside the file, a header over 100 MiB,
+ * unknown types). Our files carry a seal (data/seal.h) in their metadata, which is verified; foreign ones need none.
+ * Source: huggingface/safetensors, README "Format". Byte table in data/FORMATS.md.
  */
 #ifndef REMATCH_DATA_SAFETENSORS_H
 #define REMATCH_DATA_SAFETENSORS_H
@@ -17,7 +18,8 @@ struct named_tensor {
     bool vector;
 };
 
-/* Atomically writes a file. `metadata`: "key", "value", ..., NULL, or NULL. Rows may be strided. */
+/* Atomically writes a file. `metadata`: "key", "value", ..., NULL, or NULL; "writer" and "seal" are ours. Rows may be
+ * strided. ERR_ARGUMENT for a name twice. */
 status safetensors_write(const char *path, const struct named_tensor *tensors, int count, const char *const *metadata);
 
 struct safetensors;
@@ -31,7 +33,7 @@ int safetensors_count(const struct safetensors *s);
 /* Tensor i in order of offset. Views are read-only memory, borrowed until close; n-D shapes are folded to
  * (product of all but the last) x last. */
 const struct named_tensor *safetensors_at(const struct safetensors *s, int i);
-/* NULL when absent. */
+/* NULL when absent, both. */
 const struct named_tensor *safetensors_find(const struct safetensors *s, const char *name);
 const char *safetensors_metadata(const struct safetensors *s, const char *key);
 
