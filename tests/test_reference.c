@@ -43,22 +43,22 @@ END_TEST
 
 static const uint8_t causal[] = {CHUNK_CAUSAL}, all[] = {CHUNK_ALL};
 
-/* The shape, and one head's q, k, v, out, lse of it. */
+/* A shape and its operands. */
 struct attention {
     struct attention_shape shape;
     struct view q, k, v, out, lse;
 };
 
-static struct attention attention_of(enum dtype type, struct attention_shape shape)
+static struct attention attention_of(struct attention_shape shape)
 {
     const int64_t q_rows = shape.batch * shape.q_tokens, q_cols = (int64_t)shape.heads * shape.head_dim;
     const int64_t k_rows = shape.batch * shape.k_tokens, k_cols = (int64_t)shape.kv_heads * shape.head_dim;
     return (struct attention){shape,
-                              case_uniform(type, q_rows, q_cols),
-                              case_uniform(type, k_rows, k_cols),
-                              case_uniform(type, k_rows, k_cols),
-                              case_view(type == BF16 ? F32 : type, q_rows, q_cols),
-                              case_view(type == BF16 ? F32 : type, shape.batch * shape.heads, shape.q_tokens)};
+                              case_uniform(F64, q_rows, q_cols),
+                              case_uniform(F64, k_rows, k_cols),
+                              case_uniform(F64, k_rows, k_cols),
+                              case_view(F64, q_rows, q_cols),
+                              case_view(F64, shape.batch * shape.heads, shape.q_tokens)};
 }
 
 static void attend(const struct attention *a)
@@ -73,7 +73,7 @@ START_TEST(attention_of_equal_scores_is_the_mean_of_visible_values)
     const int32_t q_position[] = {0, 1, 6, 7}, k_position[] = {2, 3, 4, 5};
     const uint8_t kind[] = {CHUNK_NONE, CHUNK_CAUSAL, CHUNK_ALL, CHUNK_CAUSAL};
     const struct attention a =
-        attention_of(F64, (struct attention_shape){1, 4, 4, 1, 1, 3, 2, 2, kind, 0.5f, q_position, k_position});
+        attention_of((struct attention_shape){1, 4, 4, 1, 1, 3, 2, 2, kind, 0.5f, q_position, k_position});
     case_fill(&a.q, 0);
     attend(&a);
     for (int64_t i = 0; i < 4; i++) {
@@ -100,7 +100,7 @@ START_TEST(attention_reads_the_key_head_of_its_group)
     enum { HEADS = 4, KV_HEADS = 2, DIM = 3 };
     const int32_t *position = case_positions(5, 0, 1);
     const struct attention a =
-        attention_of(F64, (struct attention_shape){2, 5, 5, HEADS, KV_HEADS, DIM, 1, 1, causal, 1, position, position});
+        attention_of((struct attention_shape){2, 5, 5, HEADS, KV_HEADS, DIM, 1, 1, causal, 1, position, position});
     for (int64_t c = 0; c < KV_HEADS * DIM; c++) {
         const struct view column = view_cols(&a.v, c, 1);
         case_fill(&column, (double)(1 + c / DIM));
@@ -117,7 +117,7 @@ START_TEST(gradient_of_lse_is_the_mean_key)
     /* d lse_i / d q_i = scale sum_j p_ij k_j: attention with the keys as values. */
     const int32_t *position = case_positions(6, 0, 1);
     struct attention a =
-        attention_of(F64, (struct attention_shape){1, 6, 6, 1, 1, 4, 1, 1, causal, 0.5f, position, position});
+        attention_of((struct attention_shape){1, 6, 6, 1, 1, 4, 1, 1, causal, 0.5f, position, position});
     a.v = a.k;
     attend(&a);
     const struct view mean_key = case_copy(&a.out, F64);
@@ -155,7 +155,7 @@ START_TEST(merged_halves_of_the_keys_are_the_whole)
     /* Under the causal mask the first queries see no key of the second half. */
     const int32_t *position = case_positions(7, 0, 1);
     const struct attention whole =
-        attention_of(F64, (struct attention_shape){1, 7, 7, 4, 2, 5, 1, 1, causal, 0.4f, position, position});
+        attention_of((struct attention_shape){1, 7, 7, 4, 2, 5, 1, 1, causal, 0.4f, position, position});
     const struct attention low = keys_of(&whole, 0, 4), high = keys_of(&whole, 4, 3);
     attend(&whole), attend(&low), attend(&high);
     const struct attention *order[2][2] = {{&low, &high}, {&high, &low}};
@@ -190,7 +190,7 @@ START_TEST(partial_backward_calls_add_up)
 {
     const int32_t *position = case_positions(7, 0, 1);
     const struct attention whole =
-        attention_of(F64, (struct attention_shape){1, 7, 7, 4, 2, 5, 1, 1, causal, 0.4f, position, position});
+        attention_of((struct attention_shape){1, 7, 7, 4, 2, 5, 1, 1, causal, 0.4f, position, position});
     attend(&whole);
     const struct view d_out = case_uniform(F64, 7, 20);
     const struct view dq = case_view(F64, 7, 20), dk = case_view(F64, 7, 10), dv = case_view(F64, 7, 10);
@@ -429,7 +429,6 @@ END_TEST
 
 START_TEST(sum_squares_follows_its_blocks)
 {
-    /* In a block that begins with 2^80, a 1 is lost; in one of its own it counts. 4096 elements to a block. */
     enum { R = 2, C = 4096 };
     const struct view x = case_view(F32, R, C);
     double sum;
@@ -440,8 +439,8 @@ START_TEST(sum_squares_follows_its_blocks)
     ck_assert_double_eq(sum, 5);
     for (int64_t c = 0; c < C; c++)
         element_store(&x, 1, c, 1);
-    element_store(&x, 0, 0,
-                  0x1p32); /* square 2^64, where double steps by 4096: the block sum survives, single ones not */
+    /* Beside 2^64 double steps by 4096: ones are lost one at a time, and count as the sum of a block of their own. */
+    element_store(&x, 0, 0, 0x1p32);
     element_store(&x, 0, 1, 1);
     assert_ok(reference_ops.sum_squares(NULL, &sum, &x));
     ck_assert_double_eq(sum, 0x1p64 + 4096);
