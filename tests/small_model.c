@@ -1,0 +1,108 @@
+#include "tests/small_model.h"
+
+#include <check.h>
+
+#include "kernels/ops.h"
+
+struct decoder_options small_options(void)
+{
+    struct decoder_options o = {
+        .backend = "cpu",
+        .threads = 2,
+        .shape = {.preset = "test",
+                  .layers = SMALL_LAYERS,
+                  .hidden = 32,
+                  .ffn = 48,
+                  .heads = 4,
+                  .kv_heads = 2,
+                  .vocab = 64,
+                  .sequence = SMALL_TOKENS,
+                  .tied = true,
+                  .rope_theta = 10000,
+                  .norm_eps = 1e-5f,
+                  .hidden_dropout = 0.1f,
+                  .init_std = 0.3f},
+        .storage = BF16,
+        .micro_batch = 2,
+        .sequences_per_group = 2,
+        .global_batch = SMALL_SEQUENCES,
+        .groups = 2,
+        .seed = 7,
+        .draw_seed = 11,
+    };
+    ck_ok(arithmetic_find(&o.arithmetic, "l40s-sim"));
+    ck_ok(fault_parse(&o.fault, NULL));
+    return o;
+}
+
+struct recompute_policy small_policy(const char *granularity, const char *method, int layers, const char *modules,
+                                     const char *precision)
+{
+    struct recompute_policy p;
+    ck_ok(recompute_parse(&p, granularity, method, layers, modules, precision));
+    return p;
+}
+
+void small_open(struct small_model *s, const struct decoder_options *options)
+{
+    *s = (struct small_model){.options = *options};
+    bool expects = options->recompute.precision == F32 && options->storage == BF16;
+    ck_ok(certificate_new(&s->certificate, options->shape.layers, expects));
+    s->options.certificate = s->certificate;
+    ck_ok(decoder_open(&s->decoder, &s->options));
+    ck_ok(decoder_initialise(s->decoder));
+}
+
+void small_close(struct small_model *s)
+{
+    decoder_close(s->decoder);
+    certificate_free(s->certificate);
+}
+
+static void draw_tokens(const struct small_model *s, int64_t step, int32_t *token)
+{
+    const struct random_site where = {.seed = 99, .step = (uint32_t)step};
+    for (int i = 0; i < SMALL_SEQUENCES * SMALL_TOKENS; i++)
+        token[i] = (int32_t)(philox_u64(&where, (uint64_t)i) % (uint64_t)s->options.shape.vocab);
+}
+
+void small_step(struct small_model *s, int64_t step)
+{
+    int32_t token[SMALL_SEQUENCES * SMALL_TOKENS], target[SMALL_SEQUENCES * SMALL_TOKENS];
+    draw_tokens(s, step, token);
+    draw_tokens(s, step + 1000, target);
+    ck_ok(decoder_begin_step(s->decoder, step, true));
+    for (int64_t first = 0, n = 0; first < SMALL_SEQUENCES; first += s->options.micro_batch, n++) {
+        const struct batch batch = {token + first * SMALL_TOKENS, target + first * SMALL_TOKENS, first, first,
+                                    (int32_t)n};
+        ck_ok(decoder_train(s->decoder, &batch, s->loss + first));
+    }
+    int groups;
+    const struct view *group = decoder_gradients(s->decoder, &groups);
+    struct device *d = decoder_device(s->decoder);
+    for (int g = 1; g < groups; g++)
+        ck_ok(d->ops->add(d, &group[0], &group[g]));
+    ck_ok(decoder_end_step(s->decoder));
+}
+
+void small_optimizer_step(struct small_model *s, int64_t step)
+{
+    const struct optimizer_rule rule = {.steps = 100,
+                                        .warmup_steps = 1,
+                                        .lr = 1e-2,
+                                        .min_lr = 1e-2,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.95,
+                                        .eps = 1e-8,
+                                        .weight_decay = 0.1,
+                                        .clip = 1};
+    struct optimizer_state state = decoder_state(s->decoder);
+    double norm;
+    ck_ok(optimizer_step(decoder_device(s->decoder), &s->options.shape, &rule, &state, step, &norm));
+}
+
+const struct view *small_gradient(struct small_model *s)
+{
+    int groups;
+    return decoder_gradients(s->decoder, &groups);
+}

@@ -1,0 +1,178 @@
+/* Memory: every planned byte is written and none beside, plans are taken as planned, and fall with N. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/small_model.h"
+
+/* Bytes of every span that still hold `poison` after steps that use everything: [span][byte] as one flat array. */
+static unsigned char *untouched(const struct decoder_options *o, int poison, const struct span **spans, int *count,
+                                size_t *bytes, struct small_model *s)
+{
+    small_open(s, o);
+    struct device *d = decoder_device(s->decoder);
+    for (int i = 0; i < d->span_count; i++)
+        if (strcmp(d->spans[i].name, "rope table")) /* filled when the decoder opens */
+            memset(d->arena + d->spans[i].offset, poison, d->spans[i].bytes);
+    ck_ok(decoder_initialise(s->decoder));
+    for (int64_t step = 1; step <= 2; step++) {
+        small_step(s, step);
+        small_optimizer_step(s, step);
+    }
+    ck_ok(device_check_guards(d));
+    *spans = d->spans;
+    *count = d->span_count;
+    *bytes = d->arena_used;
+    unsigned char *same = malloc(d->arena_used);
+    ck_assert_ptr_nonnull(same);
+    for (size_t i = 0; i < d->arena_used; i++)
+        same[i] = d->arena[i] == poison;
+    return same;
+}
+
+/* A byte that holds either poison after its own run was not written. */
+static void check_all_written(const struct decoder_options *o)
+{
+    struct small_model first, second;
+    const struct span *spans;
+    int count;
+    size_t bytes;
+    unsigned char *a = untouched(o, 0x5A, &spans, &count, &bytes, &first);
+    unsigned char *b = untouched(o, 0xC3, &spans, &count, &bytes, &second);
+    for (int i = 0; i < count; i++)
+        for (size_t j = 0; j < spans[i].bytes; j++)
+            ck_assert_msg(!a[spans[i].offset + j] || !b[spans[i].offset + j],
+                          "byte %zu of span '%s' (%zu bytes) was planned and never written", j, spans[i].name,
+                          spans[i].bytes);
+    ck_assert_uint_eq(bytes, decoder_memory(first.decoder)->arena_bytes);
+    free(a);
+    free(b);
+    small_close(&first);
+    small_close(&second);
+}
+
+START_TEST(every_planned_byte_is_written)
+{
+    struct decoder_options o = small_options();
+    /* A fault makes the witness speak, so that its bytes are used as well. */
+    ck_ok(fault_parse(&o.fault, "rng-redrawn"));
+    switch (_i) {
+    case 0:
+        o.recompute = small_policy(NULL, NULL, -1, NULL, NULL);
+        break;
+    case 1:
+        o.recompute = small_policy("full", "block", 3, NULL, NULL);
+        break;
+    case 2:
+        o.recompute = small_policy("full", "uniform", 3, NULL, NULL);
+        break;
+    case 3:
+        o.shape.tied = false;
+        o.recompute = small_policy("full", "block", 5, NULL, NULL);
+        break;
+    }
+    check_all_written(&o);
+}
+END_TEST
+
+START_TEST(guards_tell_a_write_beside_a_span)
+{
+    struct device *d;
+    void *span;
+    ck_ok(device_open(&d, "reference", 1, 4 * device_span_bytes(100)));
+    ck_ok(device_take(d, "a", 100, &span));
+    ck_ok(device_check_guards(d));
+    ((unsigned char *)span)[100] = 0;
+    ck_assert_int_eq(device_check_guards(d), ERR_DEVICE);
+    ck_assert_ptr_nonnull(strstr(status_text(), "'a'"));
+    device_close(d);
+}
+END_TEST
+
+START_TEST(arena_refuses_more_than_planned)
+{
+    struct device *d;
+    void *span;
+    ck_ok(device_open(&d, "reference", 1, device_span_bytes(512)));
+    ck_ok(device_take(d, "fits", 512, &span));
+    ck_assert_uint_eq((uintptr_t)span % DEVICE_ALIGNMENT, 0);
+    ck_assert_int_eq(device_take(d, "too much", 1, &span), ERR_MEMORY);
+    ck_assert_ptr_nonnull(strstr(status_text(), "'too much'"));
+    device_close(d);
+}
+END_TEST
+
+/* ---- resident memory of a real process follows the plan ---- */
+
+static long resident_bytes(void)
+{
+    long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "%ld %ld", &pages, &resident), 2);
+    fclose(f);
+    return resident * 4096;
+}
+
+/* What a decoder holds besides its arena: digests, row numbers, plans, the workspace, the threads' stacks. */
+enum { CONSTANT_BYTES = 6 << 20 };
+
+START_TEST(resident_memory_follows_the_plan)
+{
+    struct decoder_options o = small_options();
+    o.shape.hidden = 256;
+    o.shape.ffn = 704;
+    o.shape.sequence = SMALL_TOKENS;
+    o.shape.layers = 32;
+    o.recompute = small_policy("full", "block", 8 * _i, NULL, NULL);
+    struct small_model s;
+    long before = resident_bytes();
+    small_open(&s, &o);
+    small_step(&s, 1);
+    long grown = resident_bytes() - before;
+    long planned = (long)decoder_memory(s.decoder)->arena_bytes;
+    ck_assert_msg(labs(grown - planned) <= planned / 50 + CONSTANT_BYTES, "N = %d: planned %ld bytes, resident %ld",
+                  8 * _i, planned, grown);
+    small_close(&s);
+}
+END_TEST
+
+START_TEST(stored_activations_fall_by_a_layer_as_planned)
+{
+    struct decoder_options o = small_options();
+    uint64_t last = 0;
+    /* Per row: norm1, qkv, attention, middle, norm2 (H + 2 KV and 4 H), gate_up, activated (3 F) in bf16; rstd twice and
+     * lse (heads) in f32. */
+    uint64_t layer = (uint64_t)o.micro_batch * SMALL_TOKENS * ((4 * 32 + 64 + 3 * 48) * 2 + (2 + 4) * 4);
+    for (int n = 0; n <= SMALL_LAYERS; n++) {
+        struct small_model s;
+        o.recompute = small_policy("full", "block", n, NULL, NULL);
+        small_open(&s, &o);
+        const struct memory_plan *p = decoder_memory(s.decoder);
+        if (n > 0)
+            ck_assert_uint_eq(last - p->stored_activations, layer);
+        ck_assert_uint_eq(p->rebuilt_activations, n ? layer : 0);
+        last = p->stored_activations;
+        small_close(&s);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena");
+    TCase *t = tcase_create("arena");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, every_planned_byte_is_written, 0, 4);
+    tcase_add_test(t, guards_tell_a_write_beside_a_span);
+    tcase_add_test(t, arena_refuses_more_than_planned);
+    tcase_add_loop_test(t, resident_memory_follows_the_plan, 0, 5);
+    tcase_add_test(t, stored_activations_fall_by_a_layer_as_planned);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,279 @@
+/* The certificate: what it must catch, whom it accuses, and that it survives its file. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/small_model.h"
+
+/* ---- planted bit flips ---- */
+
+/* Flips one bit of one tensor as it is made (or, for INPUT, as the rebuild finds it). */
+struct flipper {
+    struct observer observer;
+    enum pass_phase phase;
+    int layer;
+    enum block_tensor tensor;
+    int64_t row, col;
+    int bit;
+    int flips;
+};
+
+static status flip(struct observer *self, const struct pass *pass, enum block_tensor t, const struct view *view)
+{
+    struct flipper *f = (struct flipper *)self;
+    if (pass->phase != f->phase || pass->layer != f->layer || t != f->tensor || f->flips)
+        return OK;
+    unsigned char *element = view_at(view, f->row % view->rows, f->col % view->cols);
+    element[f->bit / 8 % (int)dtype_bytes(view->type)] ^= (unsigned char)(1u << f->bit % 8);
+    f->flips++;
+    return OK;
+}
+
+static struct flipper flipper_of(enum pass_phase phase, int layer, enum block_tensor t, int i)
+{
+    return (struct flipper){.observer = {.seen = flip},
+                            .phase = phase,
+                            .layer = layer,
+                            .tensor = t,
+                            .row = 7 * i,
+                            .col = 11 * i,
+                            .bit = i % 16};
+}
+
+/* One step with a flip; the first event's place and accused. */
+static void check_flip(struct recompute_policy policy, enum pass_phase phase, int layer, enum block_tensor t, int i,
+                       enum accused accused)
+{
+    struct decoder_options o = small_options();
+    o.recompute = policy;
+    struct small_model s;
+    small_open(&s, &o);
+    struct flipper f = flipper_of(phase, layer, t, i);
+    decoder_observe(s.decoder, &f.observer, true);
+    small_step(&s, 1);
+    ck_assert_int_eq(f.flips, 1);
+    ck_assert_msg(s.certificate->event_count == 1, "%s of layer %d, bit %d: %d events", block_tensor_name(t), layer,
+                  f.bit, s.certificate->event_count);
+    const struct certificate_event *e = &s.certificate->event[0];
+    ck_assert_int_eq(e->layer, layer);
+    ck_assert_str_eq(block_tensor_name(e->tensor), block_tensor_name(t));
+    ck_assert_str_eq(accused_name(e->accused), accused_name(accused));
+    ck_assert_int_eq(e->tiles_differing, 1);
+    ck_assert_uint_ge(certificate_at(s.certificate, layer, t)->mismatched, 1);
+    small_close(&s);
+}
+
+/* Tensors that the rebuild of a chunk's last layer makes. */
+static const enum block_tensor made[] = {TENSOR_NORM1,     TENSOR_RSTD1, TENSOR_QKV_RAW,   TENSOR_QKV,
+                                         TENSOR_ATTENTION, TENSOR_LSE,   TENSOR_PROJECTED, TENSOR_MIDDLE,
+                                         TENSOR_NORM2,     TENSOR_RSTD2, TENSOR_GATE_UP,   TENSOR_ACTIVATED};
+enum { MADE = sizeof made / sizeof *made, BITS = 16 };
+
+START_TEST(flip_in_recompute_is_caught_and_recompute_accused)
+{
+    check_flip(small_policy("full", "block", 3, NULL, NULL), PHASE_RECOMPUTE, _i % 3, made[_i % MADE], _i / MADE,
+               ACCUSED_RECOMPUTE);
+}
+END_TEST
+
+/* The rest of the forward follows the flipped value; the recompute does not, and the witness sides with it. */
+START_TEST(flip_in_forward_is_caught_and_forward_accused)
+{
+    check_flip(small_policy("full", "block", 3, NULL, NULL), PHASE_FORWARD, _i % 3, made[_i % MADE], _i / MADE,
+               ACCUSED_FORWARD);
+}
+END_TEST
+
+START_TEST(flip_in_stored_input_is_caught_and_storage_accused)
+{
+    check_flip(small_policy("full", "block", 3, NULL, NULL), PHASE_RECOMPUTE, _i % 3, TENSOR_INPUT, _i,
+               ACCUSED_STORED_INPUT);
+}
+END_TEST
+
+START_TEST(flip_inside_uniform_chunk_is_caught_in_inner_layers)
+{
+    static const enum block_tensor inner[] = {TENSOR_DOWN, TENSOR_OUTPUT, TENSOR_MIDDLE, TENSOR_QKV};
+    check_flip(small_policy("full", "uniform", 3, NULL, NULL), PHASE_RECOMPUTE, _i % 2, inner[_i % 4], _i,
+               ACCUSED_RECOMPUTE);
+}
+END_TEST
+
+START_TEST(flip_in_selective_rebuild_is_caught)
+{
+    static const enum block_tensor dropped[] = {TENSOR_NORM1, TENSOR_RSTD1, TENSOR_ATTENTION, TENSOR_LSE,
+                                                TENSOR_NORM2, TENSOR_RSTD2, TENSOR_GATE_UP,   TENSOR_ACTIVATED};
+    check_flip(small_policy("selective", NULL, -1, "core_attn,mlp,layernorm", NULL), PHASE_RECOMPUTE, _i % SMALL_LAYERS,
+               dropped[_i % 8], _i, ACCUSED_RECOMPUTE);
+}
+END_TEST
+
+/* The element comparison finds exactly the planted bit. */
+START_TEST(flip_is_measured_element_by_element)
+{
+    struct decoder_options o = small_options();
+    o.recompute = small_policy("full", "block", 2, NULL, NULL);
+    struct small_model s;
+    small_open(&s, &o);
+    struct flipper f = flipper_of(PHASE_RECOMPUTE, 1, TENSOR_ACTIVATED, 16); /* bit 0: one ULP */
+    decoder_observe(s.decoder, &f.observer, true);
+    small_step(&s, 1);
+    const struct comparison *c = &certificate_at(s.certificate, 1, TENSOR_ACTIVATED)->values;
+    ck_assert_uint_eq(c->elements, 2 * SMALL_TOKENS * 48);
+    ck_assert_uint_eq(c->differing, 1);
+    ck_assert_uint_eq(c->ulp[1], 1);
+    ck_assert_uint_eq(c->first_differing, (uint64_t)(7 * 16 % (2 * SMALL_TOKENS)) * 48 + 11 * 16 % 48);
+    small_close(&s);
+}
+END_TEST
+
+/* ---- planted faults ---- */
+
+static void run_fault(struct small_model *s, const char *fault, struct recompute_policy policy, int steps)
+{
+    struct decoder_options o = small_options();
+    o.recompute = policy;
+    ck_ok(fault_parse(&o.fault, fault));
+    small_open(s, &o);
+    for (int64_t step = 1; step <= steps; step++) {
+        small_step(s, step);
+        small_optimizer_step(s, step);
+    }
+}
+
+static void check_first_event(const struct small_model *s, int64_t step, int layer, const char *family)
+{
+    ck_assert_int_gt(s->certificate->event_count, 0);
+    const struct certificate_event *e = &s->certificate->event[0];
+    ck_assert_int_eq(e->step, step);
+    ck_assert_int_eq(e->layer, layer);
+    ck_assert_str_eq(block_op_family(block_tensor_op(e->tensor)), family);
+    ck_assert_str_eq(accused_name(e->accused), "recompute");
+}
+
+/* Chunks are rebuilt from the last layer down, so the first event is the highest layer in which the fault acts. */
+START_TEST(rng_redrawn_accuses_recompute_at_first_dropout)
+{
+    struct small_model s;
+    run_fault(&s, "rng-redrawn", small_policy("full", "block", 3, NULL, NULL), 2);
+    check_first_event(&s, 1, 2, "dropout");
+    ck_assert_uint_eq(certificate_at(s.certificate, 0, TENSOR_NORM1)->mismatched, 0);
+    ck_assert_uint_eq(certificate_at(s.certificate, 0, TENSOR_MIDDLE)->mismatched, 4);
+    small_close(&s);
+}
+END_TEST
+
+START_TEST(gemm_order_accuses_recompute_at_first_gemm)
+{
+    struct small_model s;
+    run_fault(&s, _i ? "gemm-order:mode=random" : "gemm-order", small_policy("full", "block", 3, NULL, NULL), 1);
+    check_first_event(&s, 1, 2, "gemm");
+    small_close(&s);
+}
+END_TEST
+
+START_TEST(stale_weights_act_from_the_second_step)
+{
+    struct small_model s;
+    run_fault(&s, "stale-weights", small_policy("full", "block", 3, NULL, NULL), 2);
+    ck_assert_uint_eq(s.certificate->step[0].mismatched, 0);
+    check_first_event(&s, 2, 2, "norm");
+    small_close(&s);
+}
+END_TEST
+
+START_TEST(fault_acts_only_in_its_layers_steps_and_rank)
+{
+    struct small_model s;
+    run_fault(&s, "rng-redrawn:layers=1-2,from=2", small_policy("full", "block", 4, NULL, NULL), 2);
+    ck_assert_uint_eq(s.certificate->step[0].mismatched, 0);
+    ck_assert_uint_gt(s.certificate->step[1].mismatched, 0);
+    for (int layer = 0; layer < SMALL_LAYERS; layer++)
+        ck_assert_int_eq(certificate_at(s.certificate, layer, TENSOR_MIDDLE)->mismatched > 0, layer == 1 || layer == 2);
+    small_close(&s);
+    run_fault(&s, "rng-redrawn:rank=3", small_policy("full", "block", 4, NULL, NULL), 1);
+    ck_assert_uint_eq(certificate_total(s.certificate).mismatched, 0);
+    small_close(&s);
+}
+END_TEST
+
+START_TEST(random_recompute_arithmetic_is_caught)
+{
+    struct decoder_options o = small_options();
+    o.recompute = small_policy("full", "block", 5, NULL, NULL);
+    o.random_recompute = true;
+    struct small_model s;
+    small_open(&s, &o);
+    small_step(&s, 1);
+    check_first_event(&s, 1, 4, "gemm");
+    small_close(&s);
+}
+END_TEST
+
+START_TEST(fault_text_is_parsed_whole)
+{
+    struct fault f;
+    ck_ok(fault_parse(&f, "gemm-order:layers=8-15,from=3,rank=1,mode=random"));
+    ck_assert_int_eq(f.kind, FAULT_GEMM_ORDER);
+    ck_assert(f.first_layer == 8 && f.last_layer == 15 && f.from == 3 && f.rank == 1 && f.random);
+    static const char *const wrong[] = {"gemm",
+                                        "rng-redrawn:",
+                                        "rng-redrawn:mode=fixed",
+                                        "gemm-order:layers=5-2",
+                                        "gemm-order:layers=",
+                                        "gemm-order:from=-1",
+                                        "gemm-order:from=1x",
+                                        "x:y=1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        ck_assert_msg(fault_parse(&f, wrong[i]) == ERR_USAGE, "'%s' was accepted", wrong[i]);
+}
+END_TEST
+
+/* ---- the file ---- */
+
+START_TEST(certificate_survives_its_file)
+{
+    struct small_model s;
+    run_fault(&s, "rng-redrawn", small_policy("full", "block", 3, NULL, NULL), 2);
+    void *bytes, *again;
+    size_t size, size_again;
+    struct certificate *copy;
+    ck_ok(certificate_write(s.certificate, &bytes, &size));
+    ck_ok(certificate_read(&copy, "copy", bytes, size));
+    ck_ok(certificate_write(copy, &again, &size_again));
+    ck_assert_uint_eq(size, size_again);
+    ck_assert_mem_eq(bytes, again, size);
+    certificate_free(copy);
+    for (size_t cut = 0; cut < size; cut += 97)
+        ck_assert_int_eq(certificate_read(&copy, "cut", bytes, cut), ERR_INPUT);
+    free(bytes);
+    free(again);
+    small_close(&s);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("certificate");
+    TCase *t = tcase_create("certificate");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, flip_in_recompute_is_caught_and_recompute_accused, 0, MADE * BITS);
+    tcase_add_loop_test(t, flip_in_forward_is_caught_and_forward_accused, 0, MADE);
+    tcase_add_loop_test(t, flip_in_stored_input_is_caught_and_storage_accused, 0, BITS);
+    tcase_add_loop_test(t, flip_inside_uniform_chunk_is_caught_in_inner_layers, 0, BITS);
+    tcase_add_loop_test(t, flip_in_selective_rebuild_is_caught, 0, 2 * BITS);
+    tcase_add_test(t, flip_is_measured_element_by_element);
+    tcase_add_test(t, rng_redrawn_accuses_recompute_at_first_dropout);
+    tcase_add_loop_test(t, gemm_order_accuses_recompute_at_first_gemm, 0, 2);
+    tcase_add_test(t, stale_weights_act_from_the_second_step);
+    tcase_add_test(t, fault_acts_only_in_its_layers_steps_and_rank);
+    tcase_add_test(t, random_recompute_arithmetic_is_caught);
+    tcase_add_test(t, fault_text_is_parsed_whole);
+    tcase_add_test(t, certificate_survives_its_file);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
