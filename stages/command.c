@@ -11,7 +11,7 @@ const char *argp_program_version = "Rematch " REMATCH_VERSION;
 void command_parse(const struct argp *argp, int argc, char **argv, void *input)
 {
     argp_err_exit_status = 2;
-    argp_parse(argp, argc, argv, 0, NULL, input);
+    argp_parse(argp, argc, argv, ARGP_IN_ORDER, NULL, input); /* a list may follow an option */
 }
 
 int command_exit(status st)
