@@ -72,7 +72,7 @@ static const char *string(const json_t *object, const char *key)
 static double exact(const json_t *object, const char *key)
 {
     double value = 0;
-    return json_exact_read(&value, json_object_get(object, key), key, "diff.json") == OK ? value : 0;
+    return json_exact_read(&value, object, key, "diff.json") == OK ? value : 0;
 }
 
 static void print_config(const json_t *summary)

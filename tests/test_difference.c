@@ -27,7 +27,8 @@ static const struct recipe plain = {.hidden = 32, .rows = ROWS, .seed = 7};
 
 static struct point point_of(const struct recipe *r)
 {
-    struct point p = {.study = "test", .name = "here-r0", .index = 0, .baseline = true, .seed = r->seed};
+    struct point p = {
+        .study = "test", .name = "here-r0", .index = 0, .baseline = true, .scratch = true, .seed = r->seed};
     strcpy(p.target.name, "here");
     strcpy(p.target.profile, "h800-sim");
     strcpy(p.target.partition, "local");
@@ -44,6 +45,7 @@ static struct point point_of(const struct recipe *r)
     p.training.storage = BF16;
     p.evaluate.every = STEPS;
     p.evaluate.batches = SEQUENCES;
+    p.checkpoint_every = STEPS;
     p.certificate.every = 1;
     p.verdict.margin = 0.01;
     p.verdict.window[1] = 1;
@@ -239,7 +241,7 @@ static const char *string(json_t *object, const char *key)
 static double exact(json_t *object, const char *key)
 {
     double value;
-    ck_assert_int_eq(json_exact_read(&value, json_object_get(object, key), key, "summary"), OK);
+    ck_assert_int_eq(json_exact_read(&value, object, key, "summary"), OK);
     return value;
 }
 
