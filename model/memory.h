@@ -21,11 +21,11 @@ struct memory_request {
     struct model_shape shape;
     int64_t micro_batch, tokens; /* per rank: B, T/cp */
     enum dtype storage;
-    int reduction_groups; /* of this rank */
-    int shards;           /* ranks over which the optimizer is sharded (planning only); 1 */
-    bool stale_weights;   /* a second copy of the weights, for that fault */
-    bool certificate;     /* witness buffers */
-    int64_t head_chunk;   /* tokens per chunk of the fused cross-entropy; 0: chosen */
+    int reduction_groups; /* of this rank: the study's, over dp */ /* of this rank */
+    int shards;         /* ranks over which the optimizer is sharded (planning only); 1 */
+    bool stale_weights; /* a second copy of the weights, for that fault */
+    bool certificate;   /* witness buffers */
+    int64_t head_chunk; /* tokens per chunk of the fused cross-entropy; 0: chosen */
 };
 
 enum memory_class {

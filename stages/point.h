@@ -59,19 +59,30 @@ struct point {
     uint64_t arithmetic_seed;              /* of ORDER_RANDOM */
     bool random_forward, random_recompute; /* the arithmetic factor: order drawn per call */
     struct fault fault;
-    char fault_text[128]; /* as given, "" for none */
-    bool scratch;         /* start: scratch, not branch */
-    uint64_t planned_bytes, planned_activation_bytes;
+    char fault_text[128];   /* as given, "" for none */
+    bool scratch;           /* start: scratch, not branch */
+    uint64_t planned_bytes; /* the whole arena of a rank; see model/memory.h */
+    uint64_t planned_activation_bytes;
     bool fits; /* planned_bytes <= target.memory_bytes */
 };
 
-/* The whole point as a JSON object (new reference), every field of it, exact. */
+/* The whole point as a JSON object (new reference), every field of it, exact. NULL: no memory. */
 json_t *point_to_json(const struct point *p);
 
 /* `where` ("runs/S/points.jsonl:3") begins every message. Unknown or missing fields are errors. */
 status point_from_json(struct point *out, const json_t *object, const char *where);
 
-/* Reads runs/S/points.jsonl. *points is malloc'ed. */
+/* ERR_USAGE when fields contradict each other; *culprit then names the field, "training.branch_at". */
+status point_check(const struct point *p, const char **culprit);
+
+/* `other` stores everything where `p` recomputes, and is otherwise alike: same target, start and micro-batch, no fault,
+ * no replicate, fixed arithmetic. The trunk is alike in its start to the points that branch from it. */
+bool point_is_reference(const struct point *other, const struct point *p);
+
+/* Index of the first point that is a reference of points[i], itself excepted; -1: none, or points[i] is one. */
+int points_reference(const struct point *points, int count, int i);
+
+/* Reads runs/S/points.jsonl: at least one point, the baseline first and only once. *points is malloc'ed. */
 status points_read(struct point **points, int *count, const char *path);
 
 /* The point called `name`; ERR_USAGE lists the names. */

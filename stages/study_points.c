@@ -1,0 +1,227 @@
+#include "stages/study.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/memory.h"
+
+/* Points so far, and the line of the study that asked for each (0: nothing did, it is automatic). */
+struct builder {
+    const struct study *study;
+    struct study_points made;
+    int *line;
+    int capacity;
+};
+
+static status at_line(const struct builder *b, int line)
+{
+    return FAIL(ERR_USAGE, "%s:%d: %s", b->study->path, line, status_text());
+}
+
+/* ---- one point ---- */
+
+__attribute__((format(printf, 2, 3))) static void append(char name[128], const char *format, ...)
+{
+    va_list arguments;
+    size_t used = strlen(name);
+    va_start(arguments, format);
+    vsnprintf(name + used, 128 - used, format, arguments);
+    va_end(arguments);
+}
+
+static void name_point(struct point *p, const struct study *s)
+{
+    char word[64];
+    recompute_word(&p->recompute, word);
+    *p->name = '\0';
+    append(p->name, "%s-%s", p->target.name, word);
+    if (p->training.micro_batch_size != s->common.training.micro_batch_size)
+        append(p->name, "-m%d", p->training.micro_batch_size);
+    if ((p->random_forward || p->random_recompute) && p->replicate[0] != 'a')
+        append(p->name, "-random%s", !p->random_recompute ? "-forward" : !p->random_forward ? "-recompute" : "");
+    if (*p->fault_text)
+        append(p->name, "-%s", p->fault_text);
+    for (char *c = p->name; *c; c++)
+        if (*c == ':' || *c == ',')
+            *c = '-';
+    if (p->scratch && !p->baseline)
+        append(p->name, "-scratch");
+    if (*p->replicate)
+        append(p->name, "-%s", p->replicate);
+}
+
+static status plan_memory(struct point *p)
+{
+    struct recompute_plan *plan;
+    struct memory_plan memory;
+    struct memory_request request = {
+        .shape = p->model,
+        .micro_batch = p->training.micro_batch_size,
+        .tokens = p->training.sequence_length / p->target.cp,
+        .storage = p->training.storage,
+        .reduction_groups = p->training.reduction_groups / p->target.dp,
+        .shards = p->target.dp * p->target.cp,
+        .stale_weights = p->fault.kind == FAULT_STALE_WEIGHTS,
+        .certificate = true,
+    };
+    TRY(recompute_plan_make(&plan, &p->recompute, p->model.layers));
+    status st = memory_plan_make(&memory, &request, plan);
+    recompute_plan_free(plan);
+    TRY(st);
+    p->planned_bytes = memory.arena_bytes;
+    p->planned_activation_bytes = memory.activation_bytes;
+    p->fits = p->planned_bytes <= p->target.memory_bytes;
+    return OK;
+}
+
+static status grow(struct builder *b)
+{
+    if (b->made.count < b->capacity)
+        return OK;
+    int capacity = b->capacity ? 2 * b->capacity : 32;
+    struct point *point = realloc(b->made.point, (size_t)capacity * sizeof *point);
+    if (point)
+        b->made.point = point;
+    bool *automatic = realloc(b->made.automatic, (size_t)capacity * sizeof *automatic);
+    if (automatic)
+        b->made.automatic = automatic;
+    int *line = realloc(b->line, (size_t)capacity * sizeof *line);
+    if (line)
+        b->line = line;
+    if (!point || !automatic || !line)
+        return FAIL(ERR_MEMORY, "%s: no memory for %d points", b->study->path, capacity);
+    b->capacity = capacity;
+    return OK;
+}
+
+static int find_name(const struct builder *b, const char *name)
+{
+    for (int i = 0; i < b->made.count; i++)
+        if (!strcmp(b->made.point[i].name, name))
+            return i;
+    return -1;
+}
+
+/* Names, plans and checks a point, and puts it at the end. `line` 0: automatic. */
+static status add_point(struct builder *b, const struct point *wanted, int line)
+{
+    const char *culprit;
+    struct point p = *wanted;
+    TRY(grow(b));
+    name_point(&p, b->study);
+    p.index = b->made.count;
+    if (strlen(p.name) + 1 == sizeof p.name)
+        return FAIL(ERR_USAGE, "the name '%s...' is too long: shorten the target's", p.name);
+    int same = find_name(b, p.name);
+    if (same == 0 || (same > 0 && b->made.automatic[same])) {
+        /* The trunk, or an automatic r0, that the study lists as well: the same point. */
+        b->made.automatic[same] = false;
+        return OK;
+    }
+    if (same > 0)
+        return FAIL(ERR_USAGE, "point '%s' is there twice, first in line %d", p.name, b->line[same]);
+    TRY(plan_memory(&p));
+    TRY(point_check(&p, &culprit));
+    b->made.point[p.index] = p;
+    b->made.automatic[p.index] = !line;
+    b->line[p.index] = line;
+    b->made.count++;
+    return OK;
+}
+
+/* ---- an entry ---- */
+
+/* Puts the r0 with which `p` will be compared before it, where there is none yet and it fits. */
+static status add_reference(struct builder *b, const struct point *p)
+{
+    if (p->recompute.granularity == RECOMPUTE_NONE)
+        return OK;
+    for (int i = 0; i < b->made.count; i++)
+        if (point_is_reference(&b->made.point[i], p))
+            return OK;
+    struct point r0 = *p;
+    r0.recompute = (struct recompute_policy){.precision = BF16};
+    *r0.fault_text = *r0.replicate = '\0';
+    r0.random_forward = r0.random_recompute = false;
+    r0.certificate = b->study->common.certificate;
+    TRY(fault_parse(&r0.fault, ""));
+    TRY(plan_memory(&r0));
+    return r0.fits ? add_point(b, &r0, 0) : OK;
+}
+
+static status add_replicates(struct builder *b, const struct point *p, const struct study_replicates *wanted, int line)
+{
+    for (int i = 1; i <= wanted->arithmetic; i++) {
+        struct point r = *p;
+        r.random_forward = r.random_recompute = true;
+        r.arithmetic_seed = p->arithmetic_seed + (uint64_t)i;
+        snprintf(r.replicate, sizeof r.replicate, "a%d", i);
+        TRY(add_point(b, &r, line));
+    }
+    for (int i = 1; i <= wanted->seed; i++) {
+        struct point r = *p;
+        r.seed = p->seed + (uint64_t)i;
+        snprintf(r.replicate, sizeof r.replicate, "s%d", i);
+        TRY(add_point(b, &r, line));
+    }
+    return OK;
+}
+
+static status add_policy(struct builder *b, const struct study_entry *e, int num_layers)
+{
+    struct point p = e->point;
+    TRY(recompute_parse(&p.recompute, e->granularity, e->method, num_layers, e->modules, e->precision));
+    TRY(add_reference(b, &p));
+    TRY(add_point(b, &p, e->line));
+    return add_replicates(b, &p, &e->replicates, e->line);
+}
+
+static status add_entry(struct builder *b, const struct study_entry *e)
+{
+    if (!e->num_layers_count)
+        return add_policy(b, e, -1);
+    for (int i = 0; i < e->num_layers_count; i++)
+        TRY(add_policy(b, e, (int)e->num_layers[i]));
+    return OK;
+}
+
+static status add_trunk(struct builder *b)
+{
+    const struct study *s = b->study;
+    struct point trunk = s->common;
+    trunk.target = s->target[s->baseline];
+    trunk.baseline = trunk.scratch = true;
+    trunk.recompute = (struct recompute_policy){.precision = BF16};
+    TRY(add_point(b, &trunk, s->baseline_line));
+    /* Replicates branch from the trunk, where there is a branch. */
+    trunk.baseline = false;
+    trunk.scratch = !trunk.training.branch_at;
+    return add_replicates(b, &trunk, &s->replicates, s->baseline_line);
+}
+
+status study_points_make(struct study_points *out, const struct study *s)
+{
+    struct builder b = {.study = s};
+    status st = add_trunk(&b);
+    if (st == ERR_USAGE)
+        st = at_line(&b, s->baseline_line);
+    for (int i = 0; i < s->entries && st == OK; i++) {
+        st = add_entry(&b, &s->entry[i]);
+        if (st == ERR_USAGE)
+            st = at_line(&b, s->entry[i].line);
+    }
+    free(b.line);
+    if (st != OK)
+        study_points_free(&b.made);
+    *out = b.made;
+    return st;
+}
+
+void study_points_free(struct study_points *p)
+{
+    free(p->point);
+    free(p->automatic);
+    *p = (struct study_points){0};
+}
