@@ -17,6 +17,8 @@ static const struct {
     {"config.json", TEXT_MOST},
     {"environment.json", TEXT_MOST},
     {"plans.json", TEXT_MOST},
+    {"result.json", TEXT_MOST},
+    {"usage.json", TEXT_MOST},
     {"metrics.jsonl", TEXT_MOST},
     {"evaluations.jsonl", TEXT_MOST},
     {"timing.jsonl", TEXT_MOST},

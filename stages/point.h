@@ -72,6 +72,10 @@ json_t *point_to_json(const struct point *p);
 /* `where` ("runs/S/points.jsonl:3") begins every message. Unknown or missing fields are errors. */
 status point_from_json(struct point *out, const json_t *object, const char *where);
 
+/* Gives the point its name, planned memory and fit from its other fields. The micro-batch is part of the name where it is
+ * not the study's usual one. */
+status point_settle(struct point *p, int usual_micro_batch);
+
 /* ERR_USAGE when fields contradict each other; *culprit then names the field, "training.branch_at". */
 status point_check(const struct point *p, const char **culprit);
 

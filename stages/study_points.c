@@ -1,11 +1,8 @@
 #include "stages/study.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "model/memory.h"
 
 /* Points so far, and the line of the study that asked for each (0: nothing did, it is automatic). */
 struct builder {
@@ -21,60 +18,6 @@ static status at_line(const struct builder *b, int line)
 }
 
 /* ---- one point ---- */
-
-__attribute__((format(printf, 2, 3))) static void append(char name[128], const char *format, ...)
-{
-    va_list arguments;
-    size_t used = strlen(name);
-    va_start(arguments, format);
-    vsnprintf(name + used, 128 - used, format, arguments);
-    va_end(arguments);
-}
-
-static void name_point(struct point *p, const struct study *s)
-{
-    char word[64];
-    recompute_word(&p->recompute, word);
-    *p->name = '\0';
-    append(p->name, "%s-%s", p->target.name, word);
-    if (p->training.micro_batch_size != s->common.training.micro_batch_size)
-        append(p->name, "-m%d", p->training.micro_batch_size);
-    if ((p->random_forward || p->random_recompute) && p->replicate[0] != 'a')
-        append(p->name, "-random%s", !p->random_recompute ? "-forward" : !p->random_forward ? "-recompute" : "");
-    if (*p->fault_text)
-        append(p->name, "-%s", p->fault_text);
-    for (char *c = p->name; *c; c++)
-        if (*c == ':' || *c == ',')
-            *c = '-';
-    if (p->scratch && !p->baseline)
-        append(p->name, "-scratch");
-    if (*p->replicate)
-        append(p->name, "-%s", p->replicate);
-}
-
-static status plan_memory(struct point *p)
-{
-    struct recompute_plan *plan;
-    struct memory_plan memory;
-    struct memory_request request = {
-        .shape = p->model,
-        .micro_batch = p->training.micro_batch_size,
-        .tokens = p->training.sequence_length / p->target.cp,
-        .storage = p->training.storage,
-        .reduction_groups = p->training.reduction_groups / p->target.dp,
-        .shards = p->target.dp * p->target.cp,
-        .stale_weights = p->fault.kind == FAULT_STALE_WEIGHTS,
-        .certificate = true,
-    };
-    TRY(recompute_plan_make(&plan, &p->recompute, p->model.layers));
-    status st = memory_plan_make(&memory, &request, plan);
-    recompute_plan_free(plan);
-    TRY(st);
-    p->planned_bytes = memory.arena_bytes;
-    p->planned_activation_bytes = memory.activation_bytes;
-    p->fits = p->planned_bytes <= p->target.memory_bytes;
-    return OK;
-}
 
 static status grow(struct builder *b)
 {
@@ -110,10 +53,8 @@ static status add_point(struct builder *b, const struct point *wanted, int line)
     const char *culprit;
     struct point p = *wanted;
     TRY(grow(b));
-    name_point(&p, b->study);
+    TRY(point_settle(&p, b->study->common.training.micro_batch_size));
     p.index = b->made.count;
-    if (strlen(p.name) + 1 == sizeof p.name)
-        return FAIL(ERR_USAGE, "the name '%s...' is too long: shorten the target's", p.name);
     int same = find_name(b, p.name);
     if (same == 0 || (same > 0 && b->made.automatic[same])) {
         /* The trunk, or an automatic r0, that the study lists as well: the same point. */
@@ -122,7 +63,6 @@ static status add_point(struct builder *b, const struct point *wanted, int line)
     }
     if (same > 0)
         return FAIL(ERR_USAGE, "point '%s' is there twice, first in line %d", p.name, b->line[same]);
-    TRY(plan_memory(&p));
     TRY(point_check(&p, &culprit));
     b->made.point[p.index] = p;
     b->made.automatic[p.index] = !line;
@@ -147,7 +87,7 @@ static status add_reference(struct builder *b, const struct point *p)
     r0.random_forward = r0.random_recompute = false;
     r0.certificate = b->study->common.certificate;
     TRY(fault_parse(&r0.fault, ""));
-    TRY(plan_memory(&r0));
+    TRY(point_settle(&r0, b->study->common.training.micro_batch_size));
     return r0.fits ? add_point(b, &r0, 0) : OK;
 }
 
@@ -155,7 +95,7 @@ static status add_replicates(struct builder *b, const struct point *p, const str
 {
     for (int i = 1; i <= wanted->arithmetic; i++) {
         struct point r = *p;
-        r.random_forward = r.random_recompute = true;
+        r.random_forward = true; /* a recompute repeats the orders that its forward drew */
         r.arithmetic_seed = p->arithmetic_seed + (uint64_t)i;
         snprintf(r.replicate, sizeof r.replicate, "a%d", i);
         TRY(add_point(b, &r, line));

@@ -1,0 +1,68 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/memory.h"
+#include "stages/point.h"
+
+__attribute__((format(printf, 2, 3))) static void append(char name[128], const char *format, ...)
+{
+    va_list arguments;
+    size_t used = strlen(name);
+    va_start(arguments, format);
+    vsnprintf(name + used, 128 - used, format, arguments);
+    va_end(arguments);
+}
+
+static void name_point(struct point *p, int usual_micro_batch)
+{
+    char word[64];
+    recompute_word(&p->recompute, word);
+    *p->name = '\0';
+    append(p->name, "%s-%s", p->target.name, word);
+    if (p->training.micro_batch_size != usual_micro_batch)
+        append(p->name, "-m%d", p->training.micro_batch_size);
+    if ((p->random_forward || p->random_recompute) && p->replicate[0] != 'a')
+        append(p->name, "-random%s", !p->random_recompute ? "-forward" : !p->random_forward ? "-recompute" : "");
+    if (*p->fault_text)
+        append(p->name, "-%s", p->fault_text);
+    for (char *c = p->name; *c; c++)
+        if (*c == ':' || *c == ',')
+            *c = '-';
+    if (p->scratch && !p->baseline)
+        append(p->name, "-scratch");
+    if (*p->replicate)
+        append(p->name, "-%s", p->replicate);
+}
+
+static status plan_memory(struct point *p)
+{
+    struct recompute_plan *plan;
+    struct memory_plan memory;
+    struct memory_request request = {
+        .shape = p->model,
+        .micro_batch = p->training.micro_batch_size,
+        .tokens = p->training.sequence_length / p->target.cp,
+        .storage = p->training.storage,
+        .reduction_groups = p->training.reduction_groups / p->target.dp,
+        .shards = p->target.dp * p->target.cp,
+        .stale_weights = p->fault.kind == FAULT_STALE_WEIGHTS,
+        .certificate = true,
+    };
+    TRY(recompute_plan_make(&plan, &p->recompute, p->model.layers));
+    status st = memory_plan_make(&memory, &request, plan);
+    recompute_plan_free(plan);
+    TRY(st);
+    p->planned_bytes = memory.arena_bytes;
+    p->planned_activation_bytes = memory.activation_bytes;
+    p->fits = p->planned_bytes <= p->target.memory_bytes;
+    return OK;
+}
+
+status point_settle(struct point *p, int usual_micro_batch)
+{
+    name_point(p, usual_micro_batch);
+    if (strlen(p->name) + 1 == sizeof p->name)
+        return FAIL(ERR_USAGE, "the name '%s...' is too long: shorten the target's", p->name);
+    return plan_memory(p);
+}

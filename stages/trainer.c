@@ -1,0 +1,293 @@
+#include "stages/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "data/file.h"
+#include "stages/dump.h"
+#include "stages/scores.h"
+#include "stages/state.h"
+#include "stages/trainer_internal.h"
+
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int signal_number)
+{
+    (void)signal_number;
+    stop_asked = 1;
+}
+
+void trainer_catch_signals(void)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &action, NULL);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- one step ---- */
+
+/* One micro-batch's tokens and targets, as long as the step's first. */
+struct sequences {
+    int32_t *window, *token, *target;
+    double *loss; /* of all this rank's sequences */
+};
+
+static status read_sequences(struct trainer *t, int64_t step, int64_t first, struct sequences *s)
+{
+    const struct point_training *how = &t->point->training;
+    int T = how->sequence_length;
+    for (int64_t b = 0; b < how->micro_batch_size; b++) {
+        uint64_t n = (uint64_t)((step - 1) * how->global_batch_size + first + b);
+        loader_sequence(&t->train, n, s->window);
+        for (int i = 0; i < T; i++) {
+            s->token[b * T + i] = s->window[i];
+            s->target[b * T + i] = s->window[i + 1];
+        }
+    }
+    return OK;
+}
+
+static status run_micro_batches(struct trainer *t, int64_t step, struct sequences *s)
+{
+    const struct point_training *how = &t->point->training;
+    int local = how->global_batch_size / t->point->target.dp;
+    int64_t rank_first = (int64_t)comm_rank(t->request->comm) * local;
+    for (int m = 0; m < trainer_micro_batches(t->point); m++) {
+        int64_t first = (int64_t)m * how->micro_batch_size;
+        TRY(read_sequences(t, step, rank_first + first, s));
+        const struct batch batch = {s->token, s->target, rank_first + first, first, m};
+        TRY(decoder_train(t->decoder, &batch, s->loss + first));
+    }
+    return OK;
+}
+
+/* Mean over the global batch, sequence by sequence in their order, whatever rank had them. */
+static status mean_loss(struct trainer *t, const struct sequences *s, double *loss)
+{
+    const struct point_training *how = &t->point->training;
+    int local = how->global_batch_size / t->point->target.dp;
+    double *all = malloc((size_t)how->global_batch_size * sizeof *all);
+    if (!all)
+        return FAIL(ERR_MEMORY, "no memory for %d losses", how->global_batch_size);
+    status st = OK;
+    TRY_DONE(comm_gather(t->request->comm, s->loss, (size_t)local * sizeof *all, all));
+    *loss = 0;
+    for (int i = 0; i < how->global_batch_size; i++)
+        *loss += all[i];
+    *loss /= (double)how->global_batch_size * how->sequence_length;
+done:
+    free(all);
+    return st;
+}
+
+static bool is_dumped(const struct point *p, int64_t step)
+{
+    for (int i = 0; i < p->dump_steps; i++)
+        if (p->dump_step[i] == step)
+            return true;
+    return false;
+}
+
+static status train_and_reduce(struct trainer *t, int64_t step, struct sequences *s)
+{
+    int groups;
+    struct dump *dump = NULL;
+    status st = OK;
+    int64_t every = t->point->certificate.every;
+    TRY(decoder_begin_step(t->decoder, step, every > 0 && step % every == 0));
+    if (is_dumped(t->point, step))
+        TRY(dump_begin(&dump, t->decoder));
+    TRY_DONE(run_micro_batches(t, step, s));
+    const struct view *gradient = decoder_gradients(t->decoder, &groups);
+    TRY_DONE(comm_sum_in_order(t->request->comm, gradient, groups));
+    if (dump) {
+        char file[64];
+        snprintf(file, sizeof file, "dump-%" PRId64 ".safetensors", step);
+        TRY_DONE(dump_write(dump, live_path(t->live, file), &t->point->model, step));
+    }
+    TRY_DONE(decoder_end_step(t->decoder));
+done:
+    dump_end(dump);
+    return st;
+}
+
+static status record_timing(struct trainer *t, int64_t step, double seconds, int64_t tokens)
+{
+    t->seconds += seconds;
+    t->tokens_per_s = (double)tokens / seconds;
+    return jsonl_append(t->series[SERIES_TIMING], json_pack("{s:I,s:f,s:f}", "step", (json_int_t)step, "seconds",
+                                                            seconds, "tokens_per_s", t->tokens_per_s));
+}
+
+static status train_step(struct trainer *t, struct sequences *s)
+{
+    const struct point_training *how = &t->point->training;
+    int64_t step = t->step + 1;
+    double started = now();
+    struct metric metric = {.step = step,
+                            .learning_rate = optimizer_lr(&how->rule, step),
+                            .tokens = (int64_t)how->global_batch_size * how->sequence_length};
+    struct optimizer_state state = decoder_state(t->decoder);
+    TRY(train_and_reduce(t, step, s));
+    TRY(mean_loss(t, s, &metric.loss));
+    TRY(optimizer_step(decoder_device(t->decoder), &t->point->model, &how->rule, &state, step, &metric.grad_norm));
+    TRY(metric_append(t->series[SERIES_METRICS], &metric));
+    TRY(record_timing(t, step, now() - started, metric.tokens));
+    t->last_loss = metric.loss;
+    t->step = step;
+    t->mismatched = certificate_total(t->certificate).mismatched > 0;
+    return OK;
+}
+
+/* ---- between steps ---- */
+
+static status evaluate(struct trainer *t)
+{
+    struct evaluation e = {.step = t->step, .sequences = t->held_out};
+    e.loss = malloc((size_t)t->held_out * sizeof *e.loss + 1);
+    if (!e.loss)
+        return FAIL(ERR_MEMORY, "no memory for %d held-out losses", t->held_out);
+    status st = OK;
+    TRY_DONE(scores_held_out(t->decoder, &t->valid, t->point->training.micro_batch_size, t->held_out, e.loss));
+    TRY_DONE(evaluation_append(t->series[SERIES_EVALUATIONS], &e));
+done:
+    free(e.loss);
+    return st;
+}
+
+static status write_certificate(struct trainer *t, const char *folder)
+{
+    char path[4096];
+    void *bytes;
+    size_t size;
+    snprintf(path, sizeof path, "%s/certificate-%d.bin", folder, comm_rank(t->request->comm));
+    TRY(certificate_write(t->certificate, &bytes, &size));
+    status st = file_write(path, bytes, size);
+    free(bytes);
+    return st;
+}
+
+status trainer_checkpoint(struct trainer *t)
+{
+    struct live_offset offsets[SERIES];
+    const char *folder;
+    char path[4096];
+    for (int i = 0; i < SERIES; i++) {
+        TRY(jsonl_sync(t->series[i]));
+        snprintf(offsets[i].file, sizeof offsets[i].file, "%s", trainer_series_name[i]);
+        offsets[i].offset = jsonl_offset(t->series[i]);
+    }
+    TRY(live_checkpoint_begin(t->live, t->step, &folder));
+    snprintf(path, sizeof path, "%s/state-%d.safetensors", folder, comm_rank(t->request->comm));
+    TRY(state_write(path, t->decoder, &t->point->model, STATE_MASTER | STATE_MOMENTS | STATE_STALE, t->step));
+    TRY(write_certificate(t, folder));
+    return live_checkpoint_commit(t->live, t->step, t->configuration, offsets, SERIES);
+}
+
+static void show_progress(const struct trainer *t, bool evaluated)
+{
+    const struct point *p = t->point;
+    int64_t last = p->training.rule.steps, total = last - t->first_step + 1, done = t->step - t->first_step + 1;
+    bool terminal = isatty(STDOUT_FILENO);
+    if (!terminal && t->step != last && !evaluated)
+        return;
+    double left = t->seconds / (double)done * (double)(total - done);
+    printf("%s%s step %" PRId64 "/%" PRId64 "  loss %.4f  %.0f tokens/s  %.0f s left%s", terminal ? "\r" : "", p->name,
+           t->step, last, t->last_loss, t->tokens_per_s, left, terminal && t->step != last ? "   " : "\n");
+    fflush(stdout);
+}
+
+static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
+
+static status between_steps(struct trainer *t)
+{
+    const struct point *p = t->point;
+    int64_t last = p->training.rule.steps;
+    bool evaluated = due(p->evaluate.every, t->step) || t->step == last;
+    if (evaluated && t->held_out)
+        TRY(evaluate(t));
+    if (p->baseline && t->step == p->training.branch_at)
+        TRY(state_write(live_path(t->live, "branch.safetensors"), t->decoder, &p->model, STATE_MASTER | STATE_MOMENTS,
+                        t->step));
+    bool stop = stop_asked;
+    TRY(comm_any(t->request->comm, &stop));
+    if (stop || (due(p->checkpoint_every, t->step) && t->step < last)) {
+        TRY(trainer_checkpoint(t));
+        TRY(live_status(t->live, stop ? "stopped" : "running", t->step, last, t->last_loss, t->tokens_per_s));
+    }
+    show_progress(t, evaluated);
+    if (stop && t->step < last)
+        return FAIL(ERR_STOPPED, "'%s' stopped after step %" PRId64 " of %" PRId64 "; the same command continues",
+                    p->name, t->step, last);
+    return OK;
+}
+
+static status run_steps(struct trainer *t)
+{
+    const struct point_training *how = &t->point->training;
+    size_t rows = (size_t)how->micro_batch_size * (size_t)how->sequence_length;
+    struct sequences s = {
+        .window = malloc(((size_t)how->sequence_length + 1) * sizeof *s.window),
+        .token = malloc(rows * sizeof *s.token),
+        .target = malloc(rows * sizeof *s.target),
+        .loss = malloc((size_t)how->global_batch_size * sizeof *s.loss),
+    };
+    status st = OK;
+    if (!s.window || !s.token || !s.target || !s.loss)
+        TRY_DONE(FAIL(ERR_MEMORY, "no memory for a micro-batch of %zu tokens", rows));
+    while (t->step < how->rule.steps && !(t->mismatched && t->point->certificate.stop)) {
+        TRY_DONE(train_step(t, &s));
+        TRY_DONE(between_steps(t));
+    }
+done:
+    free(s.window);
+    free(s.token);
+    free(s.target);
+    free(s.loss);
+    return st;
+}
+
+static status say_mismatch(const struct trainer *t)
+{
+    const struct certificate_event *e = &t->certificate->event[0];
+    struct certificate_totals sum = certificate_total(t->certificate);
+    return FAIL(ERR_RESULT,
+                "'%s': recompute is not bit-identical: %" PRIu64 " of %" PRIu64
+                " tensors differ, first in step %" PRId64 ", layer %d, op %s (accused: %s); stopped after step %" PRId64
+                ". See the report; `on_mismatch: continue` goes on",
+                t->point->name, sum.mismatched, sum.compared, e->step, e->layer,
+                block_op_name(block_tensor_op(e->tensor)), accused_name(e->accused), t->step);
+}
+
+status trainer_run(const struct trainer_request *request)
+{
+    bool finished;
+    TRY(trainer_is_finished(request, &finished));
+    if (finished) {
+        printf("%s is finished\n", request->point->name);
+        return OK;
+    }
+    struct trainer t;
+    status st = trainer_start(&t, request);
+    if (st == OK)
+        st = run_steps(&t);
+    if (st == OK)
+        st = trainer_seal(&t);
+    if (st == OK && t.mismatched && t.point->certificate.stop)
+        st = say_mismatch(&t);
+    trainer_release(&t);
+    return st;
+}

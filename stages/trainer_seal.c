@@ -1,0 +1,246 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernels/ops.h"
+#include "stages/layout.h"
+#include "stages/scores.h"
+#include "stages/state.h"
+#include "stages/trainer_internal.h"
+
+/* ---- members that are made here ---- */
+
+static status add_json(struct record_writer *w, const char *member, json_t *object, bool measured)
+{
+    char *text = NULL;
+    size_t size;
+    status st = object ? json_text(&text, &size, object) : FAIL(ERR_MEMORY, "no memory for %s", member);
+    json_decref(object);
+    if (st == OK)
+        st = record_add(w, member, text, size, measured);
+    free(text);
+    return st;
+}
+
+static void append_plan(void *self, const struct plan *plan)
+{
+    json_array_append_new(self, json_string(plan->identity));
+}
+
+static json_t *plans_json(struct trainer *t)
+{
+    json_t *plans = json_array();
+    struct device *d = decoder_device(t->decoder);
+    device_each_plan(d, append_plan, plans);
+    return json_pack("{s:s,s:o}", "profile", t->point->target.profile, "plans", plans);
+}
+
+/* Steps of this point whose recompute was compared, by the rule and not by the notary's count. */
+static int64_t certified_steps(const struct trainer *t)
+{
+    int64_t every = t->point->certificate.every;
+    return every > 0 ? t->step / every - (t->first_step - 1) / every : 0;
+}
+
+static json_t *result_json(struct trainer *t)
+{
+    char digest[33];
+    state_digest(t->decoder, digest);
+    const struct memory_plan *memory = decoder_memory(t->decoder);
+    int64_t expected = certified_steps(t) * trainer_micro_batches(t->point) *
+                       recompute_compared_tensors(decoder_recompute(t->decoder));
+    return json_pack("{s:I,s:I,s:s,s:s,s:I,s:I,s:I}", "first_step", (json_int_t)t->first_step, "steps_done",
+                     (json_int_t)t->step, "weights_digest", digest, "shard", t->shard_hash, "planned_activation_bytes",
+                     (json_int_t)t->point->planned_activation_bytes, "activation_bytes",
+                     (json_int_t)memory->activation_bytes, "expected_compared", (json_int_t)expected);
+}
+
+/* "VmHWM:   1234 kB" of /proc/self/status, in bytes; 0 when the system does not say. */
+static int64_t process_bytes(const char *field)
+{
+    char line[256];
+    int64_t kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, field, strlen(field)))
+            kib = strtoll(line + strlen(field), NULL, 10);
+    if (f)
+        fclose(f);
+    return kib * 1024;
+}
+
+static json_t *usage_json(const struct trainer *t)
+{
+    return json_pack("{s:I,s:I,s:f,s:f}", "peak_bytes", (json_int_t)process_bytes("VmHWM:"), "resident_bytes",
+                     (json_int_t)process_bytes("VmRSS:"), "seconds", t->seconds, "tokens_per_s", t->tokens_per_s);
+}
+
+static void cpu_name(char name[128])
+{
+    char line[256];
+    snprintf(name, 128, "unknown");
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (colon && !strncmp(line, "model name", 10)) {
+            colon[strcspn(colon, "\n")] = 0;
+            snprintf(name, 128, "%s", colon + 2);
+            break;
+        }
+    }
+    if (f)
+        fclose(f);
+}
+
+static json_t *environment_json(struct trainer *t)
+{
+    struct utsname system;
+    char cpu[128], when[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    cpu_name(cpu);
+    uname(&system);
+    gmtime_r(&now, &utc);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    const struct device *d = decoder_device(t->decoder);
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:I,s:s,s:s,s:s}", "host", system.nodename, "system", system.sysname,
+                     "kernel", system.release, "cpu", cpu, "backend", d->ops->name, "threads", d->threads, "cores",
+                     (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "compiler", __VERSION__, "rematch", REMATCH_VERSION,
+                     "finished", when);
+}
+
+static status add_config(struct trainer *t, struct record_writer *w)
+{
+    return add_json(w, "config.json", point_to_json(t->point), false);
+}
+
+static status add_certificate(struct trainer *t, struct record_writer *w)
+{
+    void *bytes;
+    size_t size;
+    TRY(certificate_write(t->certificate, &bytes, &size));
+    status st = record_add(w, "certificate.bin", bytes, size, false);
+    free(bytes);
+    return st;
+}
+
+/* ---- members that lie in the live folder ---- */
+
+static status add_live(struct trainer *t, struct record_writer *w, const char *member, bool measured)
+{
+    const char *path = live_path(t->live, member);
+    return file_exists(path) ? record_add_file(w, member, path, measured) : OK;
+}
+
+static status add_dumps(struct trainer *t, struct record_writer *w)
+{
+    for (int i = 0; i < t->point->dump_steps; i++) {
+        char member[64];
+        snprintf(member, sizeof member, "dump-%" PRId64 ".safetensors", t->point->dump_step[i]);
+        TRY(add_live(t, w, member, false));
+    }
+    return OK;
+}
+
+static status add_members(struct trainer *t, struct record_writer *w)
+{
+    TRY(add_config(t, w));
+    TRY(add_json(w, "environment.json", environment_json(t), true));
+    TRY(add_json(w, "plans.json", plans_json(t), false));
+    TRY(add_json(w, "result.json", result_json(t), false));
+    TRY(add_json(w, "usage.json", usage_json(t), true));
+    TRY(add_live(t, w, "metrics.jsonl", false));
+    TRY(add_live(t, w, "evaluations.jsonl", false));
+    TRY(add_live(t, w, "timing.jsonl", true));
+    TRY(add_certificate(t, w));
+    TRY(add_dumps(t, w));
+    TRY(add_live(t, w, "start.safetensors", false));
+    TRY(add_live(t, w, "branch.safetensors", false));
+    return add_live(t, w, "final.safetensors", false);
+}
+
+status trainer_seal(struct trainer *t)
+{
+    const struct point *p = t->point;
+    struct record_writer *w = NULL;
+    char path[LAYOUT_PATH], folder[LAYOUT_PATH];
+    if (t->step == p->training.rule.steps)
+        TRY(scores_downstream(t->decoder, t->shard, p->data.split, p->training.micro_batch_size,
+                              p->training.sequence_length, t->step, t->series[SERIES_EVALUATIONS]));
+    for (int i = 0; i < SERIES; i++)
+        TRY(jsonl_sync(t->series[i]));
+    TRY(state_write(live_path(t->live, "final.safetensors"), t->decoder, &p->model,
+                    STATE_WEIGHTS | STATE_MASTER | STATE_MOMENTS, t->step));
+    TRY(file_make_folder(layout_file(folder, t->request->run, "records")));
+    TRY(record_create(&w, layout_record(path, t->request->run, p->name)));
+    status st = add_members(t, w);
+    if (st != OK) {
+        record_abandon(w);
+        return st;
+    }
+    TRY(record_seal(w));
+    return live_finish(t->live);
+}
+
+/* ---- a record that is there already ---- */
+
+static status same_configuration(struct record *record, const struct point *p, bool *same)
+{
+    const void *bytes;
+    size_t size;
+    TRY(record_read(record, "config.json", &bytes, &size));
+    char *text;
+    size_t length;
+    json_t *object = point_to_json(p);
+    status st = object ? json_text(&text, &length, object) : FAIL(ERR_MEMORY, "no memory for '%s'", p->name);
+    json_decref(object);
+    TRY(st);
+    *same = length == size && !memcmp(text, bytes, size);
+    free(text);
+    return OK;
+}
+
+static status steps_done(struct record *record, int64_t *steps)
+{
+    const void *bytes;
+    size_t size;
+    json_t *object = NULL;
+    TRY(record_read(record, "result.json", &bytes, &size));
+    TRY(json_object_parse(&object, bytes, size, record_path(record)));
+    status st = json_integer_read(steps, object, "steps_done", 0, record_path(record));
+    json_decref(object);
+    return st;
+}
+
+status trainer_is_finished(const struct trainer_request *request, bool *done)
+{
+    char path[LAYOUT_PATH], work[LAYOUT_PATH];
+    const struct point *p = request->point;
+    struct record *record = NULL;
+    int64_t steps = 0;
+    bool same = false;
+    *done = false;
+    layout_record(path, request->run, p->name);
+    if (!file_exists(path))
+        return OK;
+    TRY(record_open(&record, path));
+    status st = same_configuration(record, p, &same);
+    if (st == OK)
+        st = steps_done(record, &steps);
+    record_close(record);
+    TRY(st);
+    if (!same)
+        return FAIL(ERR_INPUT, "%s: holds a run of another configuration of '%s': move it away to run this one", path,
+                    p->name);
+    /* A kill between sealing and cleaning up leaves the folder. */
+    TRY(file_remove_folder(layout_work(work, request->run, p->name)));
+    *done = true;
+    if (steps < p->training.rule.steps)
+        return FAIL(ERR_RESULT, "'%s' ended after step %" PRId64 " because recompute was not bit-identical; see %s",
+                    p->name, steps, path);
+    return OK;
+}
