@@ -1,0 +1,35 @@
+/* product.h - the one inner loop of GEMM and attention: a block of C from a row strip and a column panel. */
+#ifndef REMATCH_KERNELS_CPU_SIMD_PRODUCT_H
+#define REMATCH_KERNELS_CPU_SIMD_PRODUCT_H
+
+#include "kernels/cpu/simd/pack.h"
+
+/* Every element is summed from zero, k ascending, one fused multiply-add each, and the sum is then added to what c
+ * holds (`add`) or to zero. Bits do not depend on how a block is cut into register tiles.
+ *   a: element (i, p) at a[p * a_step + i], or with `a_by_rows` at a[i * PANEL + p]
+ *   b: element (p, j) at b[p * b_step + j]     c: element (i, j) at c[i * c_step + j] */
+struct product {
+    int64_t rows, k;
+    int width; /* columns: LANES or PANEL */
+    const float *a;
+    int64_t a_step;
+    bool a_by_rows;
+    const float *b;
+    int64_t b_step;
+    float *c;
+    int64_t c_step;
+    bool add;
+};
+
+void NAME(product)(const struct product *p);
+
+/* Rows of a strip that register tiles cover without waste. */
+#if defined __AVX512F__
+enum { STRIP = 14 };
+#elif defined __AVX2__
+enum { STRIP = 12 };
+#else
+enum { STRIP = 16 };
+#endif
+
+#endif
