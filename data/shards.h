@@ -1,8 +1,8 @@
-/* shards.h - token shards: header, document table, names, tokens; and the loader that reads them in a fixed order.
+/* shards.h - token shards: header, tokens, document table, names; and the loader that reads them in a fixed order.
  *
  * Byte table in data/FORMATS.md: magic, version, 64-bit counts, token width, XXH3-128 of every section; little-endian.
  * A shard is memory-mapped. Documents are whole files of the corpus; the tokenizer `byte` has 256 tokens and no
- * end-of-document token: a newline pair separates documents.
+ * end-of-document token: every document ends in a newline pair, which is part of it.
  */
 #ifndef REMATCH_DATA_SHARDS_H
 #define REMATCH_DATA_SHARDS_H
@@ -14,9 +14,12 @@
 #include "kernels/status.h"
 
 struct shard_writer;
+/* ERR_USAGE for a tokenizer that we do not have, or a vocabulary that is not its own. */
 status shard_create(struct shard_writer **out, const char *path, const char *tokenizer, int vocab);
+/* ERR_INPUT for an empty text, or a name that is empty or longer than 4095 bytes. */
 status shard_add_document(struct shard_writer *w, const char *name, const void *text, size_t bytes);
-status shard_seal(struct shard_writer *w); /* ERR_INPUT when empty; atomic; w is released either way */
+/* ERR_INPUT without a document; atomic; w is released either way. */
+status shard_seal(struct shard_writer *w);
 void shard_abandon(struct shard_writer *w);
 
 struct shard;
@@ -31,7 +34,7 @@ const char *shard_tokenizer(const struct shard *s);
 const char *shard_document_name(const struct shard *s, uint64_t i);
 uint64_t shard_document_start(const struct shard *s, uint64_t i); /* i = documents: one past the end */
 void shard_copy(const struct shard *s, uint64_t first, uint64_t count, int32_t *tokens);
-void shard_hash(const struct shard *s, char hex[33]);
+void shard_hash(const struct shard *s, char hex[33]); /* of everything in it */
 
 /* ---- the loader ---- */
 
