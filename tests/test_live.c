@@ -1,0 +1,248 @@
+/* Live folders: one holder, checkpoints that exist only when committed, and kills at any moment that leave a start. */
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "data/file.h"
+#include "data/jsonl.h"
+#include "data/live.h"
+#include "tests/temporary.h"
+
+static const char configuration[] = "{\"name\":\"l40s-r24\"}";
+
+static struct live *opened(const char *folder)
+{
+    struct live *l;
+    ck_assert_msg(live_open(&l, folder) == OK, "%s", status_text());
+    return l;
+}
+
+static void write_part(const char *folder, int64_t step)
+{
+    char path[4200], text[100];
+    snprintf(path, sizeof path, "%s/state-0.safetensors", folder);
+    snprintf(text, sizeof text, "state of step %lld", (long long)step);
+    ck_assert_int_eq(file_write(path, text, strlen(text)), OK);
+}
+
+static status checkpoint(struct live *l, int64_t step)
+{
+    const char *folder;
+    const struct live_offset offsets[] = {{"metrics.jsonl", (uint64_t)step * 10},
+                                          {"timing.jsonl", (uint64_t)step * 20}};
+    TRY(live_checkpoint_begin(l, step, &folder));
+    write_part(folder, step);
+    return live_checkpoint_commit(l, step, configuration, offsets, 2);
+}
+
+/* Asserts that the newest checkpoint is whole and of `step`; 0: that there is none. */
+static void expect_newest(struct live *l, int64_t expected)
+{
+    int64_t step;
+    const char *folder;
+    struct live_offset offsets[] = {{"timing.jsonl", 1}, {"metrics.jsonl", 1}};
+    ck_assert_msg(live_checkpoint_find(l, configuration, &step, &folder, offsets, 2) == OK, "%s", status_text());
+    ck_assert_int_eq(step, expected);
+    ck_assert_uint_eq(offsets[0].offset, (uint64_t)step * 20);
+    ck_assert_uint_eq(offsets[1].offset, (uint64_t)step * 10);
+    if (!step) {
+        ck_assert_ptr_null(folder);
+        return;
+    }
+    char path[4200], text[100], *bytes;
+    size_t size;
+    snprintf(path, sizeof path, "%s/state-0.safetensors", folder);
+    snprintf(text, sizeof text, "state of step %lld", (long long)step);
+    ck_assert_int_eq(file_read(path, 100, &bytes, &size), OK);
+    ck_assert_str_eq(bytes, text);
+    free(bytes);
+}
+
+START_TEST(live_second_holder_refused_with_process)
+{
+    const char *folder = temporary_path("held/deep/point");
+    struct live *l = opened(folder), *second;
+    char process[32];
+    snprintf(process, sizeof process, "process %ld", (long)getpid());
+    ck_assert_int_eq(live_open(&second, folder), ERR_IO);
+    ck_assert_msg(strstr(status_text(), process) != NULL, "%s", status_text());
+    live_close(l);
+    l = opened(folder);
+    live_close(l);
+    live_close(NULL);
+}
+END_TEST
+
+START_TEST(live_status_of_nan_is_null)
+{
+    char *text;
+    size_t size;
+    struct live *l = opened(temporary_path("status"));
+    ck_assert_int_eq(live_status(l, "running", 7, 250, 0.0 / 0.0, 1024.5), OK);
+    ck_assert_int_eq(file_read(live_path(l, "status.json"), 1000, &text, &size), OK);
+    ck_assert_str_eq(text, "{\"loss\":null,\"state\":\"running\",\"step\":7,\"steps\":250,\"tokens_per_s\":1024.5}\n");
+    free(text);
+    live_close(l);
+}
+END_TEST
+
+START_TEST(checkpoint_newest_is_found_and_older_removed)
+{
+    struct live *l = opened(temporary_path("newest"));
+    expect_newest(l, 0);
+    ck_assert_msg(checkpoint(l, 50) == OK, "%s", status_text());
+    expect_newest(l, 50);
+    ck_assert_int_eq(checkpoint(l, 100), OK);
+    ck_assert_int_eq(checkpoint(l, 1000), OK);
+    expect_newest(l, 1000);
+    ck_assert(!file_exists(live_path(l, "checkpoint-50")) && !file_exists(live_path(l, "checkpoint-100")));
+    ck_assert_int_eq(checkpoint(l, 1000), OK); /* the same step again */
+    expect_newest(l, 1000);
+    ck_assert(!file_exists(live_path(l, "checkpoint-1000.partial")));
+    live_close(l);
+}
+END_TEST
+
+START_TEST(checkpoint_uncommitted_does_not_exist)
+{
+    const char *folder;
+    struct live *l = opened(temporary_path("uncommitted"));
+    ck_assert_int_eq(checkpoint(l, 50), OK);
+    ck_assert_int_eq(live_checkpoint_begin(l, 100, &folder), OK);
+    write_part(folder, 100);
+    expect_newest(l, 50);
+    ck_assert_int_eq(live_checkpoint_commit(l, 99, configuration, NULL, 0), ERR_ARGUMENT);
+    live_close(l);
+}
+END_TEST
+
+START_TEST(checkpoint_damaged_falls_back_to_older)
+{
+    static const char *const damaged[] = {"checkpoint-200/commit.json", "checkpoint-200/state-0.safetensors"};
+    char *bytes;
+    size_t size;
+    struct live *l = opened(temporary_path("damaged"));
+    ck_assert_int_eq(checkpoint(l, 100), OK);
+    /* Kept beside as a kill between rename and removal leaves it. */
+    ck_assert_int_eq(rename(live_path(l, "checkpoint-100"), temporary_path("kept")), 0);
+    ck_assert_int_eq(checkpoint(l, 200), OK);
+    ck_assert_int_eq(rename(temporary_path("kept"), live_path(l, "checkpoint-100")), 0);
+    expect_newest(l, 200);
+    for (int i = 0; i < 2; i++) {
+        const char *path = live_path(l, damaged[i]);
+        ck_assert_int_eq(file_read(path, 1 << 20, &bytes, &size), OK);
+        bytes[size / 2] ^= 1;
+        ck_assert_int_eq(file_write(path, bytes, size), OK);
+        expect_newest(l, 100);
+        bytes[size / 2] ^= 1;
+        ck_assert_int_eq(file_write(live_path(l, damaged[i]), bytes, size), OK);
+        expect_newest(l, 200);
+        free(bytes);
+    }
+    ck_assert_int_eq(unlink(live_path(l, damaged[1])), 0);
+    expect_newest(l, 100);
+    live_close(l);
+}
+END_TEST
+
+START_TEST(checkpoint_of_other_configuration_refused)
+{
+    int64_t step;
+    const char *folder;
+    struct live *l = opened(temporary_path("foreign"));
+    ck_assert_int_eq(checkpoint(l, 50), OK);
+    ck_assert_int_eq(live_checkpoint_find(l, "{}", &step, &folder, NULL, 0), ERR_INPUT);
+    ck_assert_msg(strstr(status_text(), "another configuration") && strstr(status_text(), "checkpoint-50"), "%s",
+                  status_text());
+    live_close(l);
+}
+END_TEST
+
+START_TEST(live_finished_leaves_no_folder)
+{
+    struct live *l = opened(temporary_path("finished"));
+    ck_assert_int_eq(checkpoint(l, 50), OK);
+    ck_assert_int_eq(file_write(live_path(l, "metrics.jsonl"), "", 0), OK);
+    ck_assert_msg(live_finish(l) == OK, "%s", status_text());
+    ck_assert(!file_exists(temporary_path("finished")));
+    live_close(l);
+    l = opened(temporary_path("finished"));
+    expect_newest(l, 0);
+    live_close(l);
+}
+END_TEST
+
+/* ---- kills ---- */
+
+/* Writes checkpoints of steps 1, 2, ... from the newest on; tells of each that stands, until it is killed. */
+static void run_until_killed(const char *folder, int told)
+{
+    int64_t step;
+    const char *found;
+    struct live *l;
+    if (live_open(&l, folder) != OK || live_checkpoint_find(l, configuration, &step, &found, NULL, 0) != OK)
+        _exit(1);
+    for (;;) {
+        if (checkpoint(l, ++step) != OK || write(told, &step, sizeof step) != sizeof step)
+            _exit(1);
+    }
+}
+
+START_TEST(checkpoint_after_kill_at_any_moment_is_whole)
+{
+    const char *folder = temporary_path("killed");
+    int64_t promised = 0;
+    unsigned seed = 20240607;
+    for (int kills = 0; kills < 40; kills++) {
+        int pipes[2], how;
+        ck_assert_int_eq(pipe(pipes), 0);
+        pid_t child = fork();
+        ck_assert_int_ge(child, 0);
+        if (!child)
+            run_until_killed(folder, pipes[1]);
+        close(pipes[1]);
+        usleep(500 + (useconds_t)(rand_r(&seed) % 20000));
+        kill(child, SIGKILL);
+        waitpid(child, &how, 0);
+        ck_assert(WIFSIGNALED(how));
+        for (int64_t step; read(pipes[0], &step, sizeof step) == sizeof step;)
+            promised = step;
+        close(pipes[0]);
+        struct live *l = opened(folder);
+        int64_t step;
+        const char *found;
+        ck_assert_msg(live_checkpoint_find(l, configuration, &step, &found, NULL, 0) == OK, "%s", status_text());
+        ck_assert_int_ge(step, promised);
+        expect_newest(l, step);
+        live_close(l);
+    }
+    ck_assert_int_gt(promised, 10);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("live");
+    TCase *tests = tcase_create("live");
+    tcase_add_test(tests, live_second_holder_refused_with_process);
+    tcase_add_test(tests, live_status_of_nan_is_null);
+    tcase_add_test(tests, checkpoint_newest_is_found_and_older_removed);
+    tcase_add_test(tests, checkpoint_uncommitted_does_not_exist);
+    tcase_add_test(tests, checkpoint_damaged_falls_back_to_older);
+    tcase_add_test(tests, checkpoint_of_other_configuration_refused);
+    tcase_add_test(tests, live_finished_leaves_no_folder);
+    tcase_add_test(tests, checkpoint_after_kill_at_any_moment_is_whole);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    temporary_folder();
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    temporary_remove();
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
