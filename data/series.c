@@ -22,7 +22,7 @@ static status grow(void **array, int64_t count, size_t element, const char *wher
 
 status metric_append(struct jsonl *j, const struct metric *m)
 {
-    return jsonl_append(j, json_pack("{sIsososososI}", "step", (json_int_t)m->step, "loss", json_exact(m->loss),
+    return jsonl_append(j, json_pack("{sIsosososI}", "step", (json_int_t)m->step, "loss", json_exact(m->loss),
                                      "grad_norm", json_exact(m->grad_norm), "learning_rate",
                                      json_exact(m->learning_rate), "tokens", (json_int_t)m->tokens));
 }

@@ -1,0 +1,364 @@
+/* 500 mutations of each format: none may crash a reader, none may pass for the original.
+ *
+ * A mutation is a function of (format, number): a failure names both and can be repeated. Where a file is compressed,
+ * a mutation of the frame that unpacks to the same bytes changes nothing that anyone reads; it is counted, and few.
+ * JSON lines carry no hash of their own (the record's manifest has it): there a mutation may be another valid file, but
+ * then every value has been parsed and is in its range.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/file.h"
+#include "data/jsonl.h"
+#include "data/live.h"
+#include "data/record.h"
+#include "data/safetensors.h"
+#include "data/shards.h"
+#include "tests/temporary.h"
+
+enum { MUTATIONS = 500 };
+
+/* ---- mutations ---- */
+
+struct text {
+    char *bytes;
+    size_t size;
+};
+
+struct generator {
+    uint64_t state;
+};
+
+/* SplitMix64. */
+static uint64_t draw(struct generator *g, uint64_t below)
+{
+    uint64_t x = g->state += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return below ? (x ^ (x >> 31)) % below : 0;
+}
+
+static void flip_bits(struct generator *g, struct text *t)
+{
+    for (uint64_t flips = 1 + draw(g, 3); flips; flips--)
+        t->bytes[draw(g, t->size)] ^= (char)(1 << draw(g, 8));
+}
+
+static void truncate_end(struct generator *g, struct text *t) { t->size = draw(g, t->size); }
+
+static void delete_bytes(struct generator *g, struct text *t)
+{
+    uint64_t count = 1 + draw(g, 16), at = draw(g, t->size);
+    if (count > t->size - at)
+        count = t->size - at;
+    memmove(t->bytes + at, t->bytes + at + count, t->size - at - count);
+    t->size -= count;
+}
+
+static void insert_bytes(struct generator *g, struct text *t)
+{
+    uint64_t count = 1 + draw(g, 16), at = draw(g, t->size + 1);
+    memmove(t->bytes + at + count, t->bytes + at, t->size - at);
+    for (uint64_t i = 0; i < count; i++)
+        t->bytes[at + i] = (char)draw(g, 256);
+    t->size += count;
+}
+
+static void swap_blocks(struct generator *g, struct text *t)
+{
+    uint64_t block = 1 + draw(g, t->size / 4 < 512 ? t->size / 4 : 512);
+    uint64_t a = draw(g, t->size - block + 1), b = draw(g, t->size - block + 1);
+    for (uint64_t i = 0; i < block; i++) {
+        char kept = t->bytes[a + i];
+        t->bytes[a + i] = t->bytes[b + i];
+        t->bytes[b + i] = kept;
+    }
+}
+
+static void splice_foreign(struct generator *g, struct text *t)
+{
+    static const char foreign[] = "{\"members\":[],\"seal\":\"00000000000000000000000000000000\",\"version\":1}\n"
+                                  "PK\003\004\377\376\375ustar\00000\0\0\0\0\0\0\0\0(\265/\375\4X\1\0\0RMSHARD\n";
+    uint64_t count = 1 + draw(g, sizeof foreign - 1), from = draw(g, sizeof foreign - count + 1);
+    uint64_t at = draw(g, t->size);
+    if (count > t->size - at)
+        count = t->size - at;
+    memcpy(t->bytes + at, foreign + from, count);
+}
+
+/* The original with mutation `number` done to it, or an equal copy when the mutation happens to change nothing. */
+static struct text mutated(const struct text *original, uint64_t number)
+{
+    static void (*const kinds[])(struct generator *, struct text *) = {flip_bits,    truncate_end, delete_bytes,
+                                                                       insert_bytes, swap_blocks,  splice_foreign};
+    struct generator g = {number * 1000003};
+    struct text t = {malloc(original->size + 64), original->size};
+    memcpy(t.bytes, original->bytes, original->size);
+    kinds[number % (sizeof kinds / sizeof *kinds)](&g, &t);
+    return t;
+}
+
+static bool same(const struct text *a, const struct text *b)
+{
+    return a->size == b->size && !memcmp(a->bytes, b->bytes, a->size);
+}
+
+/* Runs all mutations of the file through `opens`, which says whether the reader took it. Gives the number of changed
+ * files that were taken. */
+static int accepted(const char *file, bool (*opens)(const char *path))
+{
+    struct text original;
+    char path[4200];
+    snprintf(path, sizeof path, "%s", file); /* `file` may be borrowed, and `opens` borrows too */
+    int taken = 0;
+    ck_assert_int_eq(file_read(path, 1 << 24, &original.bytes, &original.size), OK);
+    ck_assert_msg(opens(path), "the original is refused: %s", status_text());
+    for (uint64_t number = 0, tried = 0; tried < MUTATIONS; number++) {
+        struct text t = mutated(&original, number);
+        if (!same(&t, &original)) {
+            struct file_draft draft;
+            ck_assert_int_eq(file_draft_open(&draft, path), OK);
+            ck_assert_int_eq(file_draft_write(&draft, t.bytes, t.size), OK);
+            ck_assert_int_eq(file_draft_commit(&draft, false), OK);
+            taken += opens(path);
+            tried++;
+        }
+        free(t.bytes);
+    }
+    free(original.bytes);
+    return taken;
+}
+
+/* A refusal must be of the content and name the file. */
+static bool judged(status st, const char *path)
+{
+    if (st == OK)
+        return true;
+    ck_assert_msg(st == ERR_INPUT, "code %d: %s", (int)st, status_text());
+    ck_assert_msg(strstr(status_text(), strrchr(path, '/') + 1) != NULL, "does not name the file: %s", status_text());
+    return false;
+}
+
+/* ---- records ---- */
+
+static const char *write_record(const char *name)
+{
+    char numbers[4000];
+    struct record_writer *w;
+    const char *path = temporary_path(name);
+    for (size_t i = 0; i < sizeof numbers; i++)
+        numbers[i] = (char)(i * i >> 3);
+    ck_assert_int_eq(record_create(&w, path), OK);
+    ck_assert_int_eq(record_add(w, "config.json", "{\"name\":\"h800-r0\"}\n", 19, false), OK);
+    ck_assert_int_eq(record_add(w, "final.safetensors", numbers, sizeof numbers, false), OK);
+    ck_assert_int_eq(record_add(w, "timing.jsonl", "{\"seconds\":1}\n", 14, true), OK);
+    ck_assert_int_eq(record_seal(w), OK);
+    return path;
+}
+
+/* Taken only with the original's members: anything else fails here, not in the count. */
+static bool record_opens(const char *path)
+{
+    struct record *r, *original;
+    const char *first;
+    if (!judged(record_open(&r, path), path))
+        return false;
+    ck_assert_int_eq(record_open(&original, temporary_path("original.rematch.tar")), OK);
+    ck_assert_msg(record_identical(r, original, &first), "%s is other", first);
+    ck_assert_int_eq(record_count(r), 3);
+    ck_assert(record_find(r, "timing.jsonl")->measured);
+    record_close(original);
+    record_close(r);
+    return true;
+}
+
+START_TEST(mutations_record_plain_all_refused)
+{
+    write_record("original.rematch.tar");
+    ck_assert_int_eq(accepted(write_record("plain.rematch.tar"), record_opens), 0);
+}
+END_TEST
+
+/* The zstd frame has bits that decoders pass over (a reserved bit, an empty frame behind): the same tar comes out. */
+START_TEST(mutations_record_packed_refused_or_same_content)
+{
+    write_record("original.rematch.tar");
+    int taken = accepted(write_record("packed.rematch.tar.zst"), record_opens);
+    ck_assert_msg(taken <= MUTATIONS / 50, "%d mutations unpack to the same content", taken);
+}
+END_TEST
+
+/* ---- shards ---- */
+
+static bool shard_opens(const char *path)
+{
+    struct shard *s;
+    if (!judged(shard_open(&s, path), path))
+        return false;
+    shard_close(s);
+    return true;
+}
+
+START_TEST(mutations_shard_all_refused)
+{
+    struct shard_writer *w;
+    const char *path = temporary_path("mutated.shard");
+    ck_assert_int_eq(shard_create(&w, path, "byte", 256), OK);
+    for (int i = 0; i < 30; i++) {
+        char name[16], text[64];
+        snprintf(name, sizeof name, "%d.py", i);
+        snprintf(text, sizeof text, "def f%d(x):\n    return x + %d\n", i, i * i);
+        ck_assert_int_eq(shard_add_document(w, name, text, strlen(text)), OK);
+    }
+    ck_assert_int_eq(shard_seal(w), OK);
+    ck_assert_int_eq(accepted(path, shard_opens), 0);
+}
+END_TEST
+
+/* ---- safetensors ---- */
+
+static bool safetensors_opens(const char *path)
+{
+    struct safetensors *s;
+    if (!judged(safetensors_open(&s, path), path))
+        return false;
+    safetensors_close(s);
+    return true;
+}
+
+START_TEST(mutations_safetensors_all_refused)
+{
+    float values[100];
+    const char *path = temporary_path("mutated.safetensors");
+    for (int i = 0; i < 100; i++)
+        values[i] = (float)i / 7;
+    const struct named_tensor tensors[] = {{.name = "a", .view = view_of(values, F32, 10, 10)},
+                                           {.name = "b", .view = view_of(values, BF16, 1, 7), .vector = true}};
+    ck_assert_int_eq(safetensors_write(path, tensors, 2, NULL), OK);
+    ck_assert_int_eq(accepted(path, safetensors_opens), 0);
+}
+END_TEST
+
+/* ---- commit.json ---- */
+
+static bool commit_opens(const char *path)
+{
+    int64_t step;
+    const char *folder;
+    struct live *l;
+    struct live_offset offset = {"metrics.jsonl", 0};
+    (void)path;
+    ck_assert_int_eq(live_open(&l, temporary_path("point")), OK);
+    ck_assert_msg(live_checkpoint_find(l, "{}", &step, &folder, &offset, 1) == OK, "%s", status_text());
+    live_close(l);
+    ck_assert_uint_eq(offset.offset, step ? 123 : 0);
+    return step != 0;
+}
+
+START_TEST(mutations_commit_never_makes_a_checkpoint)
+{
+    struct live *l;
+    const char *folder;
+    char path[4200];
+    const struct live_offset offset = {"metrics.jsonl", 123};
+    ck_assert_int_eq(live_open(&l, temporary_path("point")), OK);
+    ck_assert_int_eq(live_checkpoint_begin(l, 50, &folder), OK);
+    snprintf(path, sizeof path, "%s/state-0.safetensors", folder);
+    ck_assert_int_eq(file_write(path, "state", 5), OK);
+    ck_assert_int_eq(live_checkpoint_commit(l, 50, "{}", &offset, 1), OK);
+    live_close(l);
+    ck_assert_int_eq(accepted(temporary_path("point/checkpoint-50/commit.json"), commit_opens), 0);
+}
+END_TEST
+
+/* ---- JSON lines ---- */
+
+static bool metrics_open(const char *path)
+{
+    char *text;
+    size_t size;
+    struct metric *metrics;
+    int64_t count;
+    ck_assert_int_eq(file_read(path, 1 << 20, &text, &size), OK);
+    bool taken = judged(metrics_read(&metrics, &count, path, text, size), path);
+    if (taken) {
+        for (int64_t i = 0; i < count; i++) {
+            ck_assert_int_eq(metrics[i].step, metrics[0].step + i);
+            ck_assert_int_ge(metrics[i].tokens, 0);
+        }
+        free(metrics);
+    }
+    free(text);
+    return taken;
+}
+
+START_TEST(mutations_metrics_refused_or_fully_parsed)
+{
+    struct jsonl *j;
+    const char *path = temporary_path("mutated-metrics.jsonl");
+    ck_assert_int_eq(jsonl_open(&j, path, 0), OK);
+    for (int64_t step = 1; step <= 20; step++) {
+        struct metric m = {step, 5.0 / (double)step, 0.3, 1e-3, 1024};
+        ck_assert_int_eq(metric_append(j, &m), OK);
+    }
+    jsonl_close(j);
+    int taken = accepted(path, metrics_open);
+    ck_assert_msg(taken < MUTATIONS / 4, "%d mutations were taken", taken);
+}
+END_TEST
+
+static bool evaluations_open(const char *path)
+{
+    char *text;
+    size_t size;
+    struct evaluations all;
+    ck_assert_int_eq(file_read(path, 1 << 20, &text, &size), OK);
+    bool taken = judged(evaluations_read(&all, path, text, size), path);
+    for (int i = 0; taken && i < all.scores; i++)
+        ck_assert_int_le(all.score[i].tokens_right, all.score[i].tokens);
+    evaluations_free(&all);
+    free(text);
+    return taken;
+}
+
+START_TEST(mutations_evaluations_refused_or_fully_parsed)
+{
+    struct jsonl *j;
+    double loss[4] = {1.5, 2.25, 1.0 / 3, 4};
+    const char *path = temporary_path("mutated-evaluations.jsonl");
+    ck_assert_int_eq(jsonl_open(&j, path, 0), OK);
+    for (int64_t step = 50; step <= 250; step += 50) {
+        struct evaluation e = {step, 4, loss};
+        struct score s = {step, "a.py", 1000, 500, 40, 10};
+        ck_assert_int_eq(evaluation_append(j, &e), OK);
+        ck_assert_int_eq(score_append(j, &s), OK);
+    }
+    jsonl_close(j);
+    int taken = accepted(path, evaluations_open);
+    ck_assert_msg(taken < MUTATIONS / 4, "%d mutations were taken", taken);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mutations");
+    TCase *tests = tcase_create("mutations");
+    tcase_add_test(tests, mutations_record_plain_all_refused);
+    tcase_add_test(tests, mutations_record_packed_refused_or_same_content);
+    tcase_add_test(tests, mutations_shard_all_refused);
+    tcase_add_test(tests, mutations_safetensors_all_refused);
+    tcase_add_test(tests, mutations_commit_never_makes_a_checkpoint);
+    tcase_add_test(tests, mutations_metrics_refused_or_fully_parsed);
+    tcase_add_test(tests, mutations_evaluations_refused_or_fully_parsed);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    temporary_folder();
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    temporary_remove();
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
