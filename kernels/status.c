@@ -7,7 +7,7 @@
 static _Thread_local char text[2048];
 static _Thread_local char origin[128];
 
-status status_fail(status code, const char *file, int line, const char *format, ...)
+void status_record(const char *file, int line, const char *format, ...)
 {
     /* The arguments may point into `text` itself (a caller adding context), so it is printed aside first. */
     char fresh[sizeof text];
@@ -17,7 +17,6 @@ status status_fail(status code, const char *file, int line, const char *format, 
     va_end(arguments);
     memcpy(text, fresh, sizeof text);
     snprintf(origin, sizeof origin, "%s:%d", file, line);
-    return code;
 }
 
 const char *status_text(void) { return text; }

@@ -23,7 +23,8 @@ typedef enum {
     ERR_STOPPED   /* stopped on request after a checkpoint; resumable: exit 75 */
 } status;
 
-#define FAIL(code, ...) status_fail((code), __FILE__, __LINE__, __VA_ARGS__)
+/* Records the text and is `code`, so that `return FAIL(...)` reads as one step, and the compiler sees which code. */
+#define FAIL(code, ...) (status_record(__FILE__, __LINE__, __VA_ARGS__), (code))
 
 #define TRY(call)                        \
     do {                                 \
@@ -39,9 +40,7 @@ typedef enum {
             goto done; \
     } while (0)
 
-/* Records the text and returns `code`, so that `return FAIL(...)` reads as one step. */
-status status_fail(status code, const char *file, int line, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void status_record(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* The text of the thread's last failure, "" if there was none; and where it was recorded ("file.c:12"). */
 const char *status_text(void);
