@@ -129,7 +129,7 @@ status shard_seal(struct shard_writer *w)
     status st = OK;
     char header[SHARD_HEADER_BYTES];
     if (!w->documents) {
-        st = FAIL(ERR_INPUT, "'%s': a shard needs at least one document", w->draft.path);
+        st = FAIL(ERR_INPUT, "'%s': no document was added; give inputs that hold text", w->draft.path);
         goto done;
     }
     TRY_DONE(add_entry(w));
