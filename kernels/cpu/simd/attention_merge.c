@@ -1,7 +1,7 @@
 #include "kernels/cpu/simd/attention.h"
 #include "kernels/cpu/simd/vecmath.h"
 
-/* Weights of both partial results of up to 16 queries; lse moves on. Where neither saw a key, both weights are 0. */
+/* Weights of both partial results of up to 16 queries; lse moves on. Where neither saw a key, out stays. */
 static void weigh(float *mine, float *theirs, float *lse, const float *part_lse, int count)
 {
     const vf a = vf_load_part(lse, count), b = vf_load_part(part_lse, count), nothing = vf_set(-INFINITY);
@@ -9,7 +9,7 @@ static void weigh(float *mine, float *theirs, float *lse, const float *part_lse,
     const vm blind = vf_equal(larger, nothing);
     const vf finite = vf_select(blind, vf_zero(), larger);
     const vf x = vf_exp(vf_sub(a, finite)), y = vf_exp(vf_sub(b, finite)), sum = vf_add(x, y);
-    vf_store(mine, vf_select(blind, vf_zero(), vf_div(x, sum)));
+    vf_store(mine, vf_select(blind, vf_set(1.0f), vf_div(x, sum)));
     vf_store(theirs, vf_select(blind, vf_zero(), vf_div(y, sum)));
     vf_store_part(lse, vf_select(blind, nothing, vf_add(finite, vf_log(sum))), count);
 }

@@ -54,53 +54,58 @@ static void draw(uint32_t *words, const struct stream *s, uint64_t first, int64_
         draw_step(words + i, s, (first + (uint64_t)i) / 4);
 }
 
-/* y = mask * x * factor (+ residual), for one row whose first element is number `element`. */
-static void drop_row(void *y, enum dtype y_type, const void *residual, enum dtype residual_type, const void *x,
-                     enum dtype x_type, int64_t cols, const struct stream *s, uint64_t element)
+/* y = base + mask * x, base being the residual, or 0; without `add`, y = mask * x, which may be -0. */
+struct dropping {
+    const struct view *y, *residual, *x;
+    bool add;
+    struct stream stream;
+};
+
+static inline void finish(const struct dropping *o, int64_t row, int64_t c, int count, vf value)
+{
+    if (o->add) {
+        const vf base = o->residual ? vf_get(view_at(o->residual, row, 0), o->residual->type, c, count) : vf_zero();
+        value = vf_add(base, value);
+    }
+    vf_put(view_at(o->y, row, 0), o->y->type, c, count, value);
+}
+
+/* `element`: the number of the row's first element in the stream. */
+static void drop_row(const struct dropping *o, int64_t row, uint64_t element)
 {
     uint32_t words[DRAWN + 3 + STEP_WORDS + LANES];
+    const int64_t cols = o->x->cols;
+    const vf kept = vf_set(o->stream.factor);
     for (int64_t start = 0; start < cols; start += DRAWN) {
         const int64_t end = start + DRAWN < cols ? start + DRAWN : cols;
         const uint64_t first = element + (uint64_t)start, skipped = first % 4;
-        draw(words, s, first - skipped, end - start + (int64_t)skipped);
+        draw(words, &o->stream, first - skipped, end - start + (int64_t)skipped);
         for (int64_t c = start; c < end; c += LANES) {
             const int count = lanes(end - c);
-            const vm kept = vm_at_least(words + skipped + (c - start), s->keep_from);
-            vf value = vf_mul(vf_get(x, x_type, c, count), vf_set(s->factor));
-            value = vf_select(kept, value, vf_zero());
-            if (residual)
-                value = vf_add(vf_get(residual, residual_type, c, count), value);
-            vf_put(y, y_type, c, count, value);
+            const vm which = vm_at_least(words + skipped + (c - start), o->stream.keep_from);
+            const vf x = vf_get(view_at(o->x, row, 0), o->x->type, c, count);
+            finish(o, row, c, count, vf_mul(x, vf_select(which, kept, vf_zero())));
         }
     }
 }
 
-static void add_row(void *y, enum dtype y_type, const void *residual, enum dtype residual_type, const void *x,
-                    enum dtype x_type, int64_t cols)
+static void keep_row(const struct dropping *o, int64_t row)
 {
-    for (int64_t c = 0; c < cols; c += LANES) {
-        const int count = lanes(cols - c);
-        vf value = vf_get(x, x_type, c, count);
-        if (residual)
-            value = vf_add(vf_get(residual, residual_type, c, count), value);
-        vf_put(y, y_type, c, count, value);
+    for (int64_t c = 0; c < o->x->cols; c += LANES) {
+        const int count = lanes(o->x->cols - c);
+        finish(o, row, c, count, vf_get(view_at(o->x, row, 0), o->x->type, c, count));
     }
 }
 
-static void drop(struct device *d, const struct view *y, const struct view *residual, const struct view *x, float p,
-                 const struct random_site *where, const int64_t *row_id)
+static void drop(struct device *d, const struct dropping *o, float p, const int64_t *row_id)
 {
-    const struct stream s = open_stream(where, p);
-    const enum dtype residual_type = residual ? residual->type : F32;
-#pragma omp parallel for num_threads(cpu_threads(d, x->rows * x->cols)) schedule(static)
-    for (int64_t row = 0; row < x->rows; row++) {
-        void *to = view_at(y, row, 0);
-        const void *from = view_at(x, row, 0), *base = residual ? view_at(residual, row, 0) : NULL;
+    const int64_t rows = o->x->rows, cols = o->x->cols;
+#pragma omp parallel for num_threads(cpu_threads(d, rows *cols)) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
         if (p > 0)
-            drop_row(to, y->type, base, residual_type, from, x->type, x->cols, &s,
-                     (uint64_t)row_id[row] * (uint64_t)x->cols);
+            drop_row(o, row, (uint64_t)row_id[row] * (uint64_t)cols);
         else
-            add_row(to, y->type, base, residual_type, from, x->type, x->cols);
+            keep_row(o, row);
     }
 }
 
@@ -109,7 +114,8 @@ status NAME(cpu_dropout_add)(struct device *d, const struct view *y, const struc
 {
     TRY(check_dropout("dropout_add", y, residual, x, p));
     TRY(CPU_CHECK_STORAGE("dropout_add", y, residual, x));
-    drop(d, y, residual, x, p, where, row_id);
+    const struct dropping o = {y, residual, x, true, open_stream(where, p)};
+    drop(d, &o, p, row_id);
     return OK;
 }
 
@@ -118,6 +124,7 @@ status NAME(cpu_dropout_backward)(struct device *d, const struct view *dx, const
 {
     TRY(check_dropout("dropout_backward", dx, NULL, dy, p));
     TRY(CPU_CHECK_STORAGE("dropout_backward", dx, dy));
-    drop(d, dx, NULL, dy, p, where, row_id);
+    const struct dropping o = {dx, NULL, dy, false, open_stream(where, p)};
+    drop(d, &o, p, row_id);
     return OK;
 }
