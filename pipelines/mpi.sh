@@ -11,6 +11,8 @@ export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader}
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-60}
 # A spinning OpenMP team beside one busy neighbour is ten times slower; a short spin costs a few percent.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}
+# mpirun gives ranks a terminal of its own: whether there is a real one only this shell knows.
+if [ -t 1 ]; then export REMATCH_PROGRESS=terminal; else export REMATCH_PROGRESS=lines; fi
 
 mpi_launcher() {
     local ranks=$1 cores

@@ -55,7 +55,7 @@ trap stop INT TERM
 
 run_stage() {
     local code=0
-    "$@" &
+    "$@" </dev/null & # mpirun would read the list of points
     child=$!
     wait "$child" || code=$?
     child=''

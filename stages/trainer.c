@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -197,11 +198,18 @@ status trainer_checkpoint(struct trainer *t)
     return live_checkpoint_commit(t->live, t->step, t->configuration, offsets, SERIES);
 }
 
+/* Under mpirun every stdout is a terminal, mpirun's own: the pipelines say whether a person is watching. */
+static bool on_terminal(void)
+{
+    const char *how = getenv("REMATCH_PROGRESS");
+    return how ? !strcmp(how, "terminal") : isatty(STDOUT_FILENO);
+}
+
 static void show_progress(const struct trainer *t, bool evaluated)
 {
     const struct point *p = t->point;
     int64_t last = p->training.rule.steps, total = last - t->first_step + 1, done = t->step - t->first_step + 1;
-    bool terminal = isatty(STDOUT_FILENO);
+    bool terminal = on_terminal();
     if (!terminal && t->step != last && !evaluated)
         return;
     double left = t->seconds / (double)done * (double)(total - done);
