@@ -46,6 +46,9 @@ $B/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# The report's page is part of the executable (.incbin), which the compiler's dependencies do not see.
+$B/obj/stages/report/page.o: stages/report/page.html
+
 define simd_rule
 $B/obj/%.$1.o: %.c Makefile
 	@mkdir -p $$(@D)

@@ -1,0 +1,159 @@
+#include "stages/report/words.h"
+
+#include <string.h>
+
+/* Every helper returns a new reference; NULL when memory ran out, which the packing functions pass on. */
+
+static json_t *word_or_null(const char *word) { return word[0] ? json_string(word) : json_null(); }
+
+static json_t *policy_json(const struct recompute_policy *p)
+{
+    static const enum recompute_module modules[] = {MODULE_CORE_ATTN, MODULE_MLP, MODULE_LAYERNORM};
+    json_t *list = json_array();
+    for (int i = 0; i < 3; i++)
+        if (p->modules & modules[i]) {
+            char name[64];
+            recompute_modules_name(modules[i], name);
+            json_array_append_new(list, json_string(name));
+        }
+    const char *granularity = p->granularity == RECOMPUTE_NONE ? "" : recompute_granularity_name(p->granularity);
+    return json_pack("{s:o, s:o, s:i, s:o, s:s}", "granularity", word_or_null(granularity), "method",
+                     word_or_null(recompute_method_name(p->method)), "num_layers", p->num_layers, "modules", list,
+                     "precision", p->precision == F32 ? "fp32" : "bf16");
+}
+
+static json_t *first_json(const struct run *run)
+{
+    const struct certificate_event *first = report_first_mismatch(run);
+    if (!first)
+        return json_null();
+    enum block_op op = block_tensor_op(first->tensor);
+    return json_pack("{s:I, s:i, s:s, s:s, s:s, s:i, s:s}", "step", (json_int_t)first->step, "layer", first->layer,
+                     "op", op == OP_STORED_INPUT ? "stored_input" : block_op_name(op), "family", block_op_family(op),
+                     "tensor", block_tensor_name(first->tensor), "rank", first->rank, "accused",
+                     accused_name(first->accused));
+}
+
+static json_t *certificate_json(const struct run *run)
+{
+    struct certificate_totals totals = certificate_total(run->certificate);
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "compared", (json_int_t)totals.compared, "expected_count",
+                     (json_int_t)run->expected_count, "mismatched", (json_int_t)totals.mismatched,
+                     "expected_mismatched", (json_int_t)totals.expected, "first", first_json(run));
+}
+
+static json_t *pair_json(const struct judgement *j)
+{
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "verdict", verdict_name(j->verdict), "gap",
+                     json_number(j->gap), "low", json_number(j->low), "high", json_number(j->high), "detectable",
+                     json_number(j->detectable), "effective", json_number(j->effective), "first_step",
+                     (json_int_t)j->first, "last_step", (json_int_t)j->last, "reason", word_or_null(j->reason));
+}
+
+static json_t *policy_verdict_json(const struct judgement *j)
+{
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:{s:i, s:i}, s:o, s:o}", "verdict", verdict_name(j->verdict), "gap",
+                     json_number(j->gap), "low", json_number(j->low), "high", json_number(j->high), "detectable",
+                     json_number(j->detectable), "replicates", "baseline", j->baselines, "candidate", j->candidates,
+                     "runs_needed", j->runs_needed ? json_integer(j->runs_needed) : json_null(), "reason",
+                     word_or_null(j->reason));
+}
+
+static json_t *contrast_json(const struct report *r, const struct contrast *c)
+{
+    if (c->other < 0)
+        return json_null();
+    json_t *object = json_pack("{s:s}", "point", r->run[c->other].name);
+    for (int m = 0; m < GAP_METRICS; m++)
+        json_object_set_new(object, metric_name(m),
+                            json_pack("{s:o, s:o, s:f}", "pair", pair_json(&c->metric[m].pair), "policy",
+                                      policy_verdict_json(&c->metric[m].policy), "margin", c->metric[m].margin));
+    return object;
+}
+
+static json_t *score_json(const struct score *s)
+{
+    return json_pack("{s:I, s:I, s:I, s:I}", "tokens", (json_int_t)s->tokens, "tokens_right",
+                     (json_int_t)s->tokens_right, "lines", (json_int_t)s->lines, "lines_right",
+                     (json_int_t)s->lines_right);
+}
+
+/* Of the last evaluation: the sum over files, and each file. */
+static json_t *scores_json(const struct run *run)
+{
+    struct score total;
+    if (!report_scores(&total, run))
+        return json_null();
+    json_t *files = json_object();
+    for (int i = 0; i < run->evaluations.scores; i++)
+        if (run->evaluations.score[i].step == total.step)
+            json_object_set_new(files, run->evaluations.score[i].file, score_json(&run->evaluations.score[i]));
+    return json_pack("{s:I, s:o, s:o}", "step", (json_int_t)total.step, "total", score_json(&total), "files", files);
+}
+
+static void set_measured(json_t *object, const struct run *run)
+{
+    bool known = run->state == RUN_MEASURED;
+    json_object_set_new(object, "tokens_per_s", known ? json_number(run->usage.tokens_per_s) : json_null());
+    json_object_set_new(object, "seconds", known ? json_number(run->usage.seconds) : json_null());
+    json_object_set_new(object, "peak_bytes", known ? json_integer((json_int_t)run->usage.peak_bytes) : json_null());
+    json_object_set_new(object, "environment", known ? json_incref(run->environment) : json_null());
+}
+
+static json_t *run_json(const struct report *r, const struct run *run)
+{
+    const struct point *p = &run->point;
+    bool known = run->state == RUN_MEASURED;
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:o}", "name", run->name, "status",
+                  run_state_name(run->state), "target", p->target.name, "simulated", target_is_simulated(&p->target),
+                  "replicate", word_or_null(p->replicate), "fault", word_or_null(p->fault_text), "module", "decoder",
+                  "recompute", policy_json(&p->recompute), "vit_recompute",
+                  p->vit_recompute.granularity == RECOMPUTE_NONE ? json_null() : policy_json(&p->vit_recompute),
+                  "start", p->scratch || p->baseline ? "scratch" : "branch", "steps",
+                  known && run->metrics ? json_integer(run->metric[run->metrics - 1].step) : json_null());
+    if (!object)
+        return NULL;
+    json_object_set_new(object, "certificate", known ? certificate_json(run) : json_null());
+    json_object_set_new(object, "cause", json_null());
+    json_object_set_new(object, "against", contrast_json(r, &run->against));
+    json_object_set_new(object, "against_baseline", contrast_json(r, &run->against_baseline));
+    json_object_set_new(object, "scores", known ? scores_json(run) : json_null());
+    json_object_set_new(object, "activation_bytes",
+                        known ? json_integer((json_int_t)run->result.activation_bytes) : json_null());
+    json_object_set_new(
+        object, "planned_activation_bytes",
+        json_integer((json_int_t)(known ? run->result.planned_activation_bytes : p->planned_activation_bytes)));
+    json_object_set_new(object, "planned_bytes", json_integer((json_int_t)p->planned_bytes));
+    json_object_set_new(object, "fits", json_boolean(p->fits));
+    json_object_set_new(object, "weights_digest", known ? json_string(run->result.weights_digest) : json_null());
+    if (!r->stable)
+        set_measured(object, run);
+    return object;
+}
+
+static json_t *recommendation_json(const struct report *r, const struct recommendation *recommendation)
+{
+    const struct point *p = &r->run[recommendation->run >= 0 ? recommendation->run : recommendation->target_of].point;
+    bool found = recommendation->run >= 0;
+    return json_pack("{s:s, s:b, s:o, s:o, s:s}", "target", p->target.name, "simulated",
+                     target_is_simulated(&p->target), "recompute_num_layers",
+                     found ? json_integer(p->recompute.num_layers) : json_null(), "micro_batch_size",
+                     found ? json_integer(p->training.micro_batch_size) : json_null(), "why", recommendation->why);
+}
+
+status report_json(json_t **out, const struct report *r)
+{
+    json_t *points = json_array(), *recommendations = json_array();
+    bool failed = false;
+    for (int i = 0; i < r->runs; i++)
+        failed |= json_array_append_new(points, run_json(r, &r->run[i])) != 0;
+    for (int i = 0; i < r->recommendations; i++)
+        failed |= json_array_append_new(recommendations, recommendation_json(r, &r->recommendation[i])) != 0;
+    *out = json_pack("{s:s, s:o, s:o}", "study", r->study, "points", points, "recommendation", recommendations);
+    if (*out && !failed)
+        return OK;
+    json_decref(*out);
+    *out = NULL;
+    return FAIL(ERR_MEMORY, "no memory for report.json");
+}

@@ -1,0 +1,138 @@
+/* report.h - what a report knows: the records of a study, each run compared and judged.
+ *
+ * Loading reads and verifies records; judging compares each run with the same target's r0 of the same start (`against`:
+ * what recompute did) and with the baseline (`against_baseline`: what everything did); writing prints the same facts
+ * as JSON, markdown and HTML. Every claim is computed from the records.
+ *
+ * Memory: report_free releases all. Indices into `run` stand for "none" with -1.
+ * Errors: ERR_INPUT names the record, the member and the remedy; runs that cannot be compared are refused.
+ */
+#ifndef REMATCH_STAGES_REPORT_REPORT_H
+#define REMATCH_STAGES_REPORT_REPORT_H
+
+#include <stdio.h>
+
+#include "data/jsonl.h"
+#include "model/certificate.h"
+#include "stages/layout.h"
+#include "stages/point.h"
+#include "stages/verdict.h"
+
+enum run_state { RUN_MEASURED, RUN_MISSING, RUN_TOO_LARGE };
+const char *run_state_name(enum run_state s); /* "measured", "missing", "does not fit" */
+
+enum gap_metric { METRIC_LOSS, METRIC_HELD_OUT, METRIC_GRAD_NORM, GAP_METRICS };
+
+/* One run against another. */
+struct contrast {
+    int other; /* -1: not compared */
+    struct {
+        struct judgement pair, policy;
+        double margin;
+    } metric[GAP_METRICS];
+};
+
+/* result.json */
+struct run_result {
+    int64_t steps_done, first_step;
+    char weights_digest[40], shard[40]; /* shard: hash of the token shard */
+    uint64_t planned_activation_bytes, activation_bytes, expected_compared;
+};
+
+/* usage.json, measured */
+struct run_usage {
+    uint64_t peak_bytes, resident_bytes;
+    double seconds, tokens_per_s;
+};
+
+struct run {
+    struct point point;
+    char name[160]; /* shown; the point's name unless the command line gave one */
+    char *path;
+    enum run_state state;
+    int family; /* runs of one family are replicates of each other */
+    int64_t metrics;
+    struct metric *metric;
+    struct evaluations evaluations;
+    struct certificate *certificate;
+    uint64_t expected_count; /* report_expected_count */
+    struct run_result result;
+    struct run_usage usage;
+    json_t *environment, *plans;
+    struct contrast against, against_baseline;
+};
+
+struct recommendation {
+    int target_of; /* a run of the target */
+    int run;       /* the recommended one, -1: none */
+    char *why;
+};
+
+struct report {
+    char study[64];
+    int runs, baseline;
+    struct run *run;
+    int recommendations;
+    struct recommendation *recommendation;
+    bool stable; /* leave out what is measured */
+};
+
+/* ---- loading ---- */
+
+/* All points of runs/S; those without a record stay RUN_MISSING. ERR_INPUT when the baseline's record is not there. */
+status report_load_study(struct report *r, const char *folder);
+
+/* A record given as a file, `name` NULL or what the report calls it. */
+struct report_file {
+    const char *path, *name;
+};
+/* The first baseline is the reference, the others are its replicates; candidates that share a name are replicates. */
+status report_load_files(struct report *r, const struct report_file *baseline, int baselines,
+                         const struct report_file *candidate, int candidates);
+void report_free(struct report *r);
+
+/* ---- judging ---- */
+
+/* Fills contrasts and recommendations. ERR_INPUT when runs cannot be compared, with the field that differs. */
+status report_judge(struct report *r);
+
+/* Tensors x steps x micro-batches that a certificate must have compared, counted from the policy's words and the steps
+ * in metrics.jsonl, independently of the certificate and of the plan that it followed. */
+uint64_t report_expected_count(const struct point *p, const struct metric *metric, int64_t metrics);
+
+/* The mismatch that comes first: by step, micro-batch, layer. NULL: none. */
+const struct certificate_event *report_first_mismatch(const struct run *run);
+
+/* Downstream scores of the last evaluation, summed over the held-out files. False: none were taken. */
+bool report_scores(struct score *total, const struct run *run);
+
+/* Certificate complete (compared = expected) and without mismatch that the policy does not announce. */
+bool run_is_certified(const struct run *run);
+bool run_recomputes(const struct run *run);
+/* A point of the study proper: no replicate, no planted fault, no drawn arithmetic, `block` or nothing in BF16, the
+ * study's default start. */
+bool run_is_plain(const struct run *run);
+/* Weights at the end bit-equal. */
+bool runs_equal_weights(const struct run *a, const struct run *b);
+/* The profile is an arithmetic that stands in for a card on the CPU. */
+bool target_is_simulated(const struct point_target *target);
+
+status report_recommend(struct report *r);
+
+/* ERR_USAGE unless `word` is a verdict or MISMATCH. */
+status report_known_verdict(const char *word);
+/* ERR_RESULT naming the runs for which the report says `word`. */
+status report_fail_on(const struct report *r, const char *word);
+
+/* ---- writing ---- */
+
+status report_json(json_t **out, const struct report *r);
+/* Text forms, written to an open stream; a full disk is noticed by whoever closes it. */
+void report_markdown(FILE *out, const struct report *r);
+/* `library` is the folder with dygraph.min.js and .css. */
+status report_html(FILE *out, const struct report *r, const char *library);
+
+/* configs/<target>.yaml for every target with a recommendation. */
+status report_configs(const struct report *r, const char *folder);
+
+#endif

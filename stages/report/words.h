@@ -1,0 +1,25 @@
+/* words.h - facts of a report as short texts, shared by markdown, HTML, recommendations and configurations. */
+#ifndef REMATCH_STAGES_REPORT_WORDS_H
+#define REMATCH_STAGES_REPORT_WORDS_H
+
+#include "stages/report/report.h"
+
+enum { WORDS = 160, COUNT = 32 };
+
+/* Each prints into the caller's buffer and returns it. */
+const char *words_count(char text[COUNT], uint64_t count);          /* "2,995,200" */
+const char *words_bytes(char text[WORDS], uint64_t bytes);          /* "1.5 GiB" */
+const char *words_gap(char text[WORDS], const struct judgement *j); /* "+0.0021 [+0.0003, +0.0039]" */
+const char *words_detectable(char text[WORDS], const struct judgement *j);
+const char *words_target(char text[WORDS], const struct point_target *t);     /* "l40s (simulated)" */
+const char *words_policy(char text[WORDS], const struct recompute_policy *p); /* "24 layers", "nothing", ... */
+const char *words_mismatch(char text[WORDS], const struct run *run);    /* "step 151, layer 3, attention_dropout ..." */
+const char *words_certificate(char text[WORDS], const struct run *run); /* "0 of 2,995,200 tensors mismatched" */
+
+/* JSON has no infinities: what is not finite is null. */
+json_t *json_number(double value);
+
+const char *metric_name(enum gap_metric m);  /* "loss", "held_out", "grad_norm": of report.json */
+const char *metric_title(enum gap_metric m); /* "loss", "held-out loss", "gradient norm" */
+
+#endif

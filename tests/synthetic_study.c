@@ -1,0 +1,202 @@
+#include "tests/synthetic_study.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/jsonl.h"
+#include "model/certificate.h"
+#include "stages/layout.h"
+
+#define MUST(call) ck_assert_msg((call) == OK, "%s", status_text())
+
+static double noise_at(uint64_t seed, int64_t step)
+{
+    return (double)(digest_mix(seed ^ (uint64_t)step) >> 11) * 0x1p-52 - 1;
+}
+
+/* ---- points ---- */
+
+void synthetic_point(struct point *out, const struct synthetic_study *study, int index)
+{
+    const struct synthetic_run *run = &study->run[index];
+    struct point *p = out;
+    *p = (struct point){.index = index, .baseline = run->baseline, .seed = run->seed ? run->seed : 7};
+    snprintf(p->study, sizeof p->study, "%s", study->name);
+    snprintf(p->name, sizeof p->name, "%s", run->name);
+    snprintf(p->target.name, sizeof p->target.name, "%s", run->target);
+    snprintf(p->target.profile, sizeof p->target.profile, "%s-sim", run->target[0] == 'h' ? "h800" : "l40s");
+    strcpy(p->target.partition, "local");
+    p->target.memory_bytes = (uint64_t)48 << 30;
+    p->target.dp = p->target.cp = 1;
+    MUST(shape_preset(&p->model, "tiny"));
+    p->model.layers = run->model_layers ? run->model_layers : SYNTHETIC_LAYERS;
+    p->model.ffn = run->hidden ? 2 * p->model.ffn : p->model.ffn;
+    strcpy(p->data.source, "corpus");
+    p->data.split[0] = 969, p->data.split[1] = 30, p->data.split[2] = 1;
+    p->training.rule = (struct optimizer_rule){
+        .steps = study->steps, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1};
+    p->training.branch_at = study->branch_at;
+    p->training.sequence_length = 64;
+    p->training.micro_batch_size = 2;
+    p->training.global_batch_size = 4;
+    p->training.reduction_groups = 2;
+    p->training.storage = BF16;
+    p->evaluate.every = study->steps;
+    p->evaluate.batches = SYNTHETIC_SEQUENCES / 4;
+    p->checkpoint_every = 50;
+    p->certificate.every = 1;
+    p->verdict.margin = 0.01;
+    p->verdict.grad_norm_margin = 0.05;
+    p->verdict.window[0] = 0.5, p->verdict.window[1] = 1;
+    const char *method = run->method == METHOD_UNIFORM ? "uniform" : "block";
+    char modules[64];
+    recompute_modules_name(run->modules, modules);
+    if (run->modules)
+        MUST(recompute_parse(&p->recompute, "selective", NULL, -1, modules, NULL));
+    else
+        MUST(recompute_parse(&p->recompute, "full", method, run->layers, NULL, NULL));
+    p->vit_recompute.precision = BF16;
+    snprintf(p->replicate, sizeof p->replicate, "%s", run->replicate ? run->replicate : "");
+    p->random_forward = run->replicate && run->replicate[0] == 'a';
+    p->random_recompute = p->random_forward;
+    snprintf(p->fault_text, sizeof p->fault_text, "%s", run->fault ? run->fault : "");
+    MUST(fault_parse(&p->fault, p->fault_text));
+    p->scratch = run->scratch || run->baseline;
+    p->planned_activation_bytes = (uint64_t)(SYNTHETIC_LAYERS + 1 - run->layers) << 20;
+    p->planned_bytes = run->too_large ? (uint64_t)50 << 30 : ((uint64_t)30 << 30) + p->planned_activation_bytes;
+    p->fits = p->planned_bytes <= p->target.memory_bytes;
+}
+
+/* ---- members ---- */
+
+static void add_json(struct record_writer *w, const char *member, json_t *json, bool measured)
+{
+    char *text = json_dumps(json, JSON_SORT_KEYS);
+    ck_assert_ptr_nonnull(text);
+    MUST(record_add(w, member, text, strlen(text), measured));
+    free(text);
+    json_decref(json);
+}
+
+static void add_metrics(struct record_writer *w, const struct synthetic_run *run, const char *file, int64_t first,
+                        int64_t last)
+{
+    struct jsonl *j;
+    MUST(jsonl_open(&j, file, 0));
+    for (int64_t step = first; step <= last; step++) {
+        double own = run->noise * noise_at(digest_mix((uint64_t)run->name[0] + strlen(run->name)), step);
+        struct metric m = {.step = step, .learning_rate = 1e-3, .tokens = 256};
+        m.loss = 2 + 3 * exp(-(double)step / 60) + 0.05 * noise_at(1, step) + run->gap + own;
+        m.grad_norm = 0.8 * exp(0.2 * noise_at(2, step) + own);
+        if (step == run->nan_step)
+            m.loss = NAN;
+        MUST(metric_append(j, &m));
+    }
+    MUST(jsonl_sync(j));
+    jsonl_close(j);
+    MUST(record_add_file(w, "metrics.jsonl", file, false));
+}
+
+static void add_evaluations(struct record_writer *w, const struct synthetic_run *run, const char *file, int64_t step)
+{
+    struct jsonl *j;
+    double loss[SYNTHETIC_SEQUENCES];
+    for (int i = 0; i < SYNTHETIC_SEQUENCES; i++)
+        loss[i] = 2.5 + 0.3 * noise_at(3, i) + run->gap + run->noise * noise_at(strlen(run->name), i);
+    struct evaluation e = {.step = step, .sequences = SYNTHETIC_SEQUENCES, .loss = loss};
+    struct score score = {.step = step, .file = "a<b>&.c", .tokens = 1000, .lines = 100, .lines_right = 20};
+    score.tokens_right = 600 - (int64_t)(run->gap * 1000);
+    MUST(jsonl_open(&j, file, 0));
+    MUST(evaluation_append(j, &e));
+    MUST(score_append(j, &score));
+    strcpy(score.file, "b.c");
+    MUST(score_append(j, &score));
+    MUST(jsonl_sync(j));
+    jsonl_close(j);
+    MUST(record_add_file(w, "evaluations.jsonl", file, false));
+}
+
+/* What a correct notary would have counted. */
+static void add_certificate(struct record_writer *w, const struct synthetic_run *run, const struct point *p,
+                            int64_t first, int64_t last)
+{
+    struct recompute_plan *plan;
+    struct certificate *c;
+    void *bytes;
+    size_t size;
+    uint64_t micro_batches = (uint64_t)(last - first + 1 - (run->lost_step != 0)) * 2;
+    MUST(recompute_plan_make(&plan, &p->recompute, p->model.layers));
+    MUST(certificate_new(&c, p->model.layers, false));
+    for (int l = 0; l < plan->layers; l++)
+        for (enum block_tensor t = 0; t < BLOCK_TENSORS; t++)
+            if (t == TENSOR_INPUT ? plan->layer[l].verifies_input : recompute_is_rebuilt(plan, l, t))
+                certificate_at(c, l, t)->compared = micro_batches;
+    for (int l = plan->layers - 1; run->mismatch_step && l >= 0; l--) {
+        if (!recompute_runs(plan, l))
+            continue;
+        certificate_at(c, l, TENSOR_MIDDLE)->mismatched = (uint64_t)(last - run->mismatch_step + 1) * 2;
+        c->event[c->event_count++] = (struct certificate_event){.step = run->mismatch_step,
+                                                                .layer = l,
+                                                                .tensor = TENSOR_MIDDLE,
+                                                                .accused = ACCUSED_RECOMPUTE,
+                                                                .tiles = 2,
+                                                                .tiles_differing = 2};
+        c->event_total++;
+    }
+    MUST(certificate_write(c, &bytes, &size));
+    MUST(record_add(w, "certificate.bin", bytes, size, false));
+    free(bytes);
+    certificate_free(c);
+    recompute_plan_free(plan);
+}
+
+static void write_record(const struct synthetic_study *study, int index, const char *folder)
+{
+    const struct synthetic_run *run = &study->run[index];
+    struct record_writer *w;
+    struct point p;
+    char path[LAYOUT_PATH], file[LAYOUT_PATH];
+    synthetic_point(&p, study, index);
+    int64_t first = p.scratch ? 1 : study->branch_at + 1;
+    MUST(record_create(&w, layout_record(path, folder, run->name)));
+    layout_file(file, folder, "series.jsonl");
+    add_json(w, "config.json", point_to_json(&p), false);
+    add_json(w, "environment.json", json_pack("{s:s, s:i}", "host", "<script>alert(1)</script>", "threads", 2), true);
+    add_json(w, "plans.json", json_pack("[s, s]", "gemm_nt 64x64x64 ascending", "attention 64"), false);
+    add_json(w, "result.json",
+             json_pack("{s:I, s:I, s:s, s:s, s:I, s:I, s:I}", "steps_done", (json_int_t)study->steps, "first_step",
+                       (json_int_t)first, "weights_digest",
+                       run->weights ? run->weights : "00000000000000000000000000000000", "shard",
+                       run->shard ? run->shard : "5eed", "planned_activation_bytes",
+                       (json_int_t)p.planned_activation_bytes, "activation_bytes",
+                       (json_int_t)p.planned_activation_bytes, "expected_compared", (json_int_t)0),
+             false);
+    add_json(w, "usage.json",
+             json_pack("{s:i, s:i, s:f, s:f}", "peak_bytes", 1 << 30, "resident_bytes", 1 << 29, "seconds", 12.5,
+                       "tokens_per_s", 9000.0 - 100 * run->layers),
+             true);
+    add_metrics(w, run, file, first, study->steps);
+    add_evaluations(w, run, file, study->steps);
+    add_certificate(w, run, &p, first, study->steps);
+    MUST(record_seal(w));
+    remove(file);
+}
+
+void synthetic_study_write(const struct synthetic_study *study, const char *folder)
+{
+    char path[LAYOUT_PATH];
+    struct jsonl *points;
+    MUST(file_make_folder(layout_file(path, folder, "records")));
+    MUST(jsonl_open(&points, layout_file(path, folder, LAYOUT_POINTS), 0));
+    for (int i = 0; i < study->runs; i++) {
+        struct point p;
+        synthetic_point(&p, study, i);
+        MUST(jsonl_append(points, point_to_json(&p)));
+        if (!study->run[i].absent && !study->run[i].too_large)
+            write_record(study, i, folder);
+    }
+    MUST(jsonl_sync(points));
+    jsonl_close(points);
+}

@@ -1,0 +1,41 @@
+/* synthetic_study.h - a study's folder whose records were written and not trained: what reports are tested on.
+ *
+ * Losses are a smooth curve plus noise that all runs share, plus a run's own gap and noise; certificates hold exactly
+ * what the policy asks for, and the planted mismatches. Helpers abort the test when they cannot do their work.
+ */
+#ifndef REMATCH_TESTS_SYNTHETIC_STUDY_H
+#define REMATCH_TESTS_SYNTHETIC_STUDY_H
+
+#include "stages/point.h"
+
+enum { SYNTHETIC_SEQUENCES = 32, SYNTHETIC_LAYERS = 4 };
+
+struct synthetic_run {
+    const char *name, *target, *replicate, *fault; /* NULL: none */
+    int layers;                                    /* recomputed, method block */
+    enum recompute_method method;                  /* METHOD_NONE: block */
+    unsigned modules;                              /* not 0: selective */
+    bool baseline, scratch, absent, too_large;
+    double gap, noise;           /* added to each loss: nat; and its own noise */
+    int64_t nan_step;            /* the loss of this step is NaN; 0: none */
+    int64_t lost_step;           /* this step is missing in the certificate; 0: none */
+    const char *weights, *shard; /* digests; NULL: one that all share */
+    int64_t mismatch_step;       /* from here on one tensor of each layer differs; 0: none */
+    uint64_t seed, hidden;       /* 0: the study's */
+    int model_layers;            /* 0: SYNTHETIC_LAYERS */
+};
+
+struct synthetic_study {
+    const char *name;
+    int64_t steps, branch_at;
+    const struct synthetic_run *run;
+    int runs;
+};
+
+/* points.jsonl and records/ in `folder`. */
+void synthetic_study_write(const struct synthetic_study *study, const char *folder);
+
+/* The point that it writes for a run. */
+void synthetic_point(struct point *out, const struct synthetic_study *study, int index);
+
+#endif
