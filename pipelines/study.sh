@@ -86,13 +86,14 @@ run_stage "$bin/rematch-plan" "$study" -o "$run"
 # there is none.
 points=$("$bin/rematch-plan" --list "$run")
 source=$(awk -F'\t' '$2 == "baseline" {print $7}' <<<"$points")
+text=("$source")
 if [ "$source" = corpus ]; then
     stage corpus "$run/corpus"
     run_stage "$here/../data/corpus.sh" "$run/corpus"
-    source=$run/corpus
+    text=(--list "$run/corpus/files.list")
 fi
 stage shard "$source"
-run_stage "$bin/rematch-shard" -o "$run/shards/tokens.shard" "$source"
+run_stage "$bin/rematch-shard" -o "$run/shards/tokens.shard" "${text[@]}"
 
 verdict=0
 while IFS=$'\t' read -r name role ranks fits _; do
