@@ -19,6 +19,8 @@ static const struct {
     {"plans.json", TEXT_MOST},
     {"result.json", TEXT_MOST},
     {"usage.json", TEXT_MOST},
+    {"result.json", TEXT_MOST},
+    {"usage.json", TEXT_MOST},
     {"metrics.jsonl", TEXT_MOST},
     {"evaluations.jsonl", TEXT_MOST},
     {"timing.jsonl", TEXT_MOST},
