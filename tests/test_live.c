@@ -205,6 +205,9 @@ START_TEST(checkpoint_after_kill_at_any_moment_is_whole)
         if (!child)
             run_until_killed(folder, pipes[1]);
         close(pipes[1]);
+        /* Every other one gets through a checkpoint first, however busy the machine is. */
+        if (kills % 2)
+            ck_assert_int_eq(read(pipes[0], &promised, sizeof promised), sizeof promised);
         usleep(500 + (useconds_t)(rand_r(&seed) % 20000));
         kill(child, SIGKILL);
         waitpid(child, &how, 0);
@@ -220,7 +223,7 @@ START_TEST(checkpoint_after_kill_at_any_moment_is_whole)
         expect_newest(l, step);
         live_close(l);
     }
-    ck_assert_int_gt(promised, 10);
+    ck_assert_int_ge(promised, 20);
 }
 END_TEST
 
