@@ -9,7 +9,8 @@
  * Names: target, word of the policy, then only what is not the study's default: -m2 (micro-batch), -random,
  * -random-forward, -random-recompute, the fault, -scratch, -a1 or -s1.
  * In an entry, recompute_num_layers alone means granularity full, method block. A replicate aN draws the reduction
- * order of every GEMM from another seed; sN has another seed for data order, dropout and, from scratch, weights.
+ * order of every GEMM from a seed of its own, and its recompute repeats what its forward drew; sN has another seed for
+ * data order, dropout and, from scratch, weights.
  * Errors: ERR_USAGE "file:line: ...".
  */
 #ifndef REMATCH_STAGES_STUDY_H
