@@ -208,9 +208,9 @@ void verdict_pair_sequences(struct judgement *out, int count, const double *base
         verdict_none(out, VERDICT_UNDECIDED, "%d held-out sequences, at least %d are needed", count, VERDICT_EFFECTIVE);
         return;
     }
-    out->effective = count;
     if (settled(out, count, baseline, candidate, GAP_DIFFERENCE, "sequence", NULL))
         return;
+    out->effective = count;
     double sum = 0, squares = 0;
     for (int i = 0; i < count; i++)
         sum += candidate[i] - baseline[i];

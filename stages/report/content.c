@@ -44,7 +44,7 @@ static void write_verdict(struct document *d, const struct contrast *c, enum gap
     if (c->other < 0)
         document_cell(d, "-");
     else
-        document_verdict(d, &c->metric[m].pair, words_gap(gap, &c->metric[m].pair));
+        document_verdict(d, &c->metric[m].pair, words_gap_short(gap, &c->metric[m].pair));
 }
 
 static void write_digest(struct document *d, const struct report *r, const struct run *run)
@@ -100,7 +100,7 @@ static void write_points(struct document *d, const struct report *r)
     document_paragraph(d,
                        "Baseline: %s. r0 is the same target's run that stores everything. Mismatched, compared and "
                        "expected count the tensors of the certificate. Verdicts are about this pair of runs; gaps in "
-                       "nat with their 90 %% interval.",
+                       "nat with half their 90 %% interval.",
                        r->run[r->baseline].name);
     document_table(d, titles, columns);
     for (int i = 0; i < r->runs; i++)

@@ -165,19 +165,24 @@ static status check_comparable(const struct run *a, const struct run *b)
 struct common {
     int64_t count;
     int64_t *step;
-    double *value[2][2]; /* [baseline, candidate][loss, gradient norm] */
-    void *memory;
+    double *value[2][2]; /* [baseline, candidate][loss, gradient norm]; one allocation, at [0][0] */
 };
+
+static void free_common(struct common *common)
+{
+    free(common->step);
+    free(common->value[0][0]);
+}
 
 static status common_steps(struct common *out, const struct run *baseline, const struct run *candidate)
 {
     size_t most = (size_t)(candidate->metrics < baseline->metrics ? candidate->metrics : baseline->metrics) + 1;
-    double *values = malloc(most * (sizeof(int64_t) + 4 * sizeof *values));
-    if (!values)
+    double *values = malloc(4 * most * sizeof *values);
+    *out = (struct common){.step = malloc(most * sizeof *out->step), .value[0][0] = values};
+    if (!out->step || !values)
         return FAIL(ERR_MEMORY, "no memory for %zu common steps", most);
-    *out = (struct common){.step = (int64_t *)(values + 4 * most),
-                           .value = {{values, values + most}, {values + 2 * most, values + 3 * most}},
-                           .memory = values};
+    for (int i = 1; i < 4; i++)
+        out->value[i / 2][i % 2] = values + (size_t)i * most;
     for (int64_t i = 0, j = 0; i < baseline->metrics && j < candidate->metrics;) {
         const struct metric *a = &baseline->metric[i], *b = &candidate->metric[j];
         if (a->step == b->step) {
@@ -343,11 +348,11 @@ static status judge_contrast(struct contrast *out, const struct report *r, int b
     out->metric[METRIC_LOSS].margin = out->metric[METRIC_HELD_OUT].margin = a->point.verdict.margin;
     out->metric[METRIC_GRAD_NORM].margin = a->point.verdict.grad_norm_margin;
     TRY(check_comparable(a, b));
-    TRY(common_steps(&common, a, b));
+    TRY_DONE(common_steps(&common, a, b));
     TRY_DONE(judge_pairs(out, a, b, &common));
     TRY_DONE(judge_policies(out, r, baseline, candidate, &common));
 done:
-    free(common.memory);
+    free_common(&common);
     return st;
 }
 

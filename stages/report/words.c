@@ -57,6 +57,14 @@ const char *words_gap(char text[WORDS], const struct judgement *j)
     return text;
 }
 
+const char *words_gap_short(char text[WORDS], const struct judgement *j)
+{
+    if (isnan(j->low) || j->verdict == VERDICT_IDENTICAL)
+        return words_gap(text, j);
+    snprintf(text, WORDS, "%+.5f \u00b1 %.5f", j->gap, (j->high - j->low) / 2);
+    return text;
+}
+
 const char *words_detectable(char text[WORDS], const struct judgement *j)
 {
     if (isnan(j->detectable))
@@ -94,7 +102,7 @@ const char *words_mismatch(char text[WORDS], const struct run *run)
 {
     const struct certificate_event *first = report_first_mismatch(run);
     if (!first) {
-        snprintf(text, WORDS, "-");
+        snprintf(text, WORDS, "none");
         return text;
     }
     enum block_op op = block_tensor_op(first->tensor);

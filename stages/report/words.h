@@ -7,9 +7,10 @@
 enum { WORDS = 160, COUNT = 32 };
 
 /* Each prints into the caller's buffer and returns it. */
-const char *words_count(char text[COUNT], uint64_t count);          /* "2,995,200" */
-const char *words_bytes(char text[WORDS], uint64_t bytes);          /* "1.5 GiB" */
-const char *words_gap(char text[WORDS], const struct judgement *j); /* "+0.0021 [+0.0003, +0.0039]" */
+const char *words_count(char text[COUNT], uint64_t count);                /* "2,995,200" */
+const char *words_bytes(char text[WORDS], uint64_t bytes);                /* "1.5 GiB" */
+const char *words_gap(char text[WORDS], const struct judgement *j);       /* "+0.0021 [+0.0003, +0.0039]" */
+const char *words_gap_short(char text[WORDS], const struct judgement *j); /* "+0.0021 ± 0.0018" */
 const char *words_detectable(char text[WORDS], const struct judgement *j);
 const char *words_target(char text[WORDS], const struct point_target *t);     /* "l40s (simulated)" */
 const char *words_policy(char text[WORDS], const struct recompute_policy *p); /* "24 layers", "nothing", ... */
