@@ -74,7 +74,7 @@ difference() {
     [ -e "$a" ] && [ -e "$b" ] || return 0
     [ "$d" -nt "$a" ] && [ "$d" -nt "$b" ] && return 0
     stage diff "$1 against $2"
-    run_stage "$bin/rematch-diff" "$a" "$b" -o "$d"
+    run_stage "$bin/rematch-diff" "$a" "$b" -o "$d" >/dev/null # the same command prints its tables
 }
 
 mkdir -p "$run/shards" "$run/records" "$run/diffs"
@@ -121,7 +121,7 @@ while IFS=$'\t' read -r name _ _ _ against against_baseline _; do
 done <<<"$points"
 
 stage report "$run/report"
-run_stage "$bin/rematch-report" --run "$run" -o "$run/report"
+run_stage "$bin/rematch-report" --run "$run" -o "$run/report" >/dev/null
 
 stage finished "$study"
 echo "$run/report/report.html"
