@@ -1,6 +1,6 @@
 #include "stages/point.h"
 
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
