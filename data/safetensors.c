@@ -6,6 +6,7 @@
 
 #include "data/jsonl.h"
 #include "data/little_endian.h"
+#include "data/safetensors_format.h"
 #include "data/seal.h"
 
 enum { LENGTH_BYTES = 8, HEADER_LIMIT = 100 << 20, RANK_LIMIT = 8 };
@@ -136,26 +137,29 @@ static status read_tensors(struct safetensors *s, const char *data, uint64_t dat
     return OK;
 }
 
-/* Two marks say that a file is ours; one alone means that the other was damaged. */
+/* Three marks say that a file is ours; damage that leaves one of them is noticed, because then the seal must hold. */
 static status check_metadata(struct safetensors *s, size_t header_bytes)
 {
     const char *key;
     json_t *value;
     json_t *metadata = json_object_get(s->header, "__metadata__");
+    bool sealed = seal_place(s->bytes, LENGTH_BYTES + header_bytes) >= 0;
+    bool ours = sealed;
     if (metadata && !json_is_object(metadata))
         return refuse(s, "__metadata__", "is not an object");
-    json_object_foreach(metadata, key, value) if (!json_is_string(value)) return refuse(
-        s, key, "the value in __metadata__ is not a text");
-    const char *writer = safetensors_metadata(s, "writer");
-    bool ours = writer && !strcmp(writer, "rematch");
-    bool sealed = seal_place(s->bytes, LENGTH_BYTES + header_bytes) >= 0;
-    if (!ours && !sealed)
+    json_object_foreach(metadata, key, value)
+    {
+        if (!json_is_string(value))
+            return refuse(s, key, "the value in __metadata__ is not a text");
+        ours |= !strcmp(key, SAFETENSORS_MARK) || !strcmp(json_string_value(value), SAFETENSORS_MARKED);
+    }
+    if (!ours)
         return OK;
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return FAIL(ERR_MEMORY, "'%s': no memory for a hash state", s->name);
     bool holds = false;
-    if (ours && sealed) {
+    if (sealed) {
         XXH3_128bits_reset(state);
         seal_update(state, s->bytes, LENGTH_BYTES + header_bytes);
         XXH3_128bits_update(state, s->bytes + LENGTH_BYTES + header_bytes, s->size - LENGTH_BYTES - header_bytes);

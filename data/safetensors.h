@@ -18,7 +18,7 @@ struct named_tensor {
     bool vector;
 };
 
-/* Atomically writes a file. `metadata`: "key", "value", ..., NULL, or NULL; "writer" and "seal" are ours. Rows may be
+/* Atomically writes a file. `metadata`: "key", "value", ..., NULL, or NULL; "rematch" and "seal" are ours. Rows may be
  * strided. ERR_ARGUMENT for a name twice. */
 status safetensors_write(const char *path, const struct named_tensor *tensors, int count, const char *const *metadata);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "data/little_endian.h"
+#include "data/safetensors_format.h"
 #include "data/seal.h"
 
 enum { ALIGNMENT = 64 };
@@ -21,7 +22,7 @@ static int by_width_then_name(const void *a, const void *b)
 
 static json_t *metadata_object(const char *const *metadata)
 {
-    json_t *object = json_pack("{ssss}", "seal", SEAL_BLANK, "writer", "rematch");
+    json_t *object = json_pack("{ssss}", SAFETENSORS_MARK, SAFETENSORS_MARKED, "seal", SEAL_BLANK);
     for (; object && metadata && *metadata; metadata += 2)
         if (json_object_set_new(object, metadata[0], json_string(metadata[1]))) {
             json_decref(object);
