@@ -118,18 +118,28 @@ static status config_fields(json_t *list, const char *path, json_t *a, json_t *b
 
 /* ---- members, by checksum ---- */
 
+static const char *member_word(const struct record_member *a, const struct record_member *b)
+{
+    if (!a)
+        return "only_b";
+    if (!b)
+        return "only_a";
+    if (a->measured && b->measured)
+        return "measured";
+    return a->size == b->size && !memcmp(a->hash.byte, b->hash.byte, sizeof a->hash.byte) ? "equal" : "differs";
+}
+
 static status members_json(json_t *object, const struct record *a, const struct record *b)
 {
     for (int i = 0; i < record_count(a); i++) {
-        const struct record_member *x = record_at(a, i), *y = record_find(b, x->name);
-        const char *word = !y                                                                               ? "only_a"
-                           : x->size == y->size && !memcmp(x->hash.byte, y->hash.byte, sizeof x->hash.byte) ? "equal"
-                                                                                                            : "differs";
-        TRY(difference_put(object, x->name, json_string(word)));
+        const struct record_member *member = record_at(a, i);
+        TRY(difference_put(object, member->name, json_string(member_word(member, record_find(b, member->name)))));
     }
-    for (int i = 0; i < record_count(b); i++)
-        if (!record_find(a, record_at(b, i)->name))
-            TRY(difference_put(object, record_at(b, i)->name, json_string("only_b")));
+    for (int i = 0; i < record_count(b); i++) {
+        const struct record_member *member = record_at(b, i);
+        if (!record_find(a, member->name))
+            TRY(difference_put(object, member->name, json_string(member_word(NULL, member))));
+    }
     return OK;
 }
 

@@ -6,7 +6,7 @@
  *   a, b          study, name and target of the two points
  *   same_batches  both saw the same tokens in the same order, so that losses are paired
  *   config        [{field, a, b}], every field that differs
- *   members       {member: equal | differs | only_a | only_b}, by checksum
+ *   members       {member: equal | differs | only_a | only_b}, by checksum; `measured`: holds times or environments
  *   metrics       {common_steps, only_a, only_b, loss: GAP, grad_norm: GAP}
  *   held_out      [{step, sequences, equal, mean, largest, not_finite, difference: [per sequence]}]
  *   certificate   {a, b: null | {compared, mismatched, expected, events, first: null | EVENT}}

