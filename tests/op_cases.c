@@ -3,10 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/compare.h"
 #include "kernels/element.h"
 
-enum { POOL_BLOCKS = 4096, GUARD_ELEMENTS = 5, GUARD_BYTE = 0xA5 };
+enum { POOL_BLOCKS = 16384, GUARD_ELEMENTS = 5, GUARD_BYTE = 0xA5 };
 
 static void *pool[POOL_BLOCKS];
 static int pool_used;
@@ -133,11 +132,12 @@ bool case_guards_intact(const struct view *v)
 
 uint64_t case_differing(const struct view *a, const struct view *b)
 {
-    struct comparison c;
-    comparison_clear(&c);
-    ck_assert_int_eq(a->type, b->type);
-    assert_ok(comparison_add(&c, a, b, a->type));
-    return c.differing;
+    uint64_t differing = 0;
+    ck_assert(a->type == b->type && a->rows == b->rows && a->cols == b->cols);
+    for (int64_t r = 0; r < a->rows; r++)
+        for (int64_t c = 0; c < a->cols; c++)
+            differing += memcmp(view_at(a, r, c), view_at(b, r, c), dtype_bytes(a->type)) != 0;
+    return differing;
 }
 
 int64_t *case_row_ids(int64_t count, int64_t first, int64_t step)

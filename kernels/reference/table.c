@@ -9,7 +9,7 @@ status reference_plan(const struct device *d, struct plan *plan)
     static const char *const names[] = {"gemm_nt", "gemm_nn", "gemm_tn", "attention"};
     int length = snprintf(plan->identity, sizeof plan->identity, "reference %s", names[plan->op]);
     for (int i = 0; i < (plan->op == PLAN_ATTENTION ? 6 : 3); i++)
-        length += snprintf(plan->identity + length, sizeof plan->identity - (size_t)length, " %lld",
+        length += snprintf(plan->identity + length, sizeof plan->identity - (size_t)length, "%c%lld", i ? 'x' : ' ',
                            (long long)plan->dims[i]);
     plan->workspace_bytes = 0;
     return OK;
