@@ -129,9 +129,11 @@ END_TEST
 
 /* ---- planted faults ---- */
 
-static void run_fault(struct small_model *s, const char *fault, struct recompute_policy policy, int steps)
+static void run_fault_in(struct small_model *s, enum dtype storage, const char *fault, struct recompute_policy policy,
+                         int steps)
 {
     struct decoder_options o = small_options();
+    o.storage = storage;
     o.recompute = policy;
     ck_ok(fault_parse(&o.fault, fault));
     small_open(s, &o);
@@ -139,6 +141,11 @@ static void run_fault(struct small_model *s, const char *fault, struct recompute
         small_step(s, step);
         small_optimizer_step(s, step);
     }
+}
+
+static void run_fault(struct small_model *s, const char *fault, struct recompute_policy policy, int steps)
+{
+    run_fault_in(s, BF16, fault, policy, steps);
 }
 
 static void check_first_event(const struct small_model *s, int64_t step, int layer, const char *family)
@@ -163,10 +170,13 @@ START_TEST(rng_redrawn_accuses_recompute_at_first_dropout)
 }
 END_TEST
 
+/* Another order changes some of the last bits in f32, and one element in ten thousand once rounded to bf16: too few for a
+ * model as small as this one, so it runs in f32. */
 START_TEST(gemm_order_accuses_recompute_at_first_gemm)
 {
     struct small_model s;
-    run_fault(&s, _i ? "gemm-order:mode=random" : "gemm-order", small_policy("full", "block", 3, NULL, NULL), 1);
+    run_fault_in(&s, F32, _i ? "gemm-order:mode=random" : "gemm-order", small_policy("full", "block", 3, NULL, NULL),
+                 1);
     check_first_event(&s, 1, 2, "gemm");
     small_close(&s);
 }
@@ -202,6 +212,7 @@ START_TEST(random_recompute_arithmetic_is_caught)
     struct decoder_options o = small_options();
     o.recompute = small_policy("full", "block", 5, NULL, NULL);
     o.random_recompute = true;
+    o.storage = F32;
     struct small_model s;
     small_open(&s, &o);
     small_step(&s, 1);
