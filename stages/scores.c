@@ -114,7 +114,7 @@ status scores_downstream(struct decoder *decoder, const struct shard *shard, con
                          int sequence, int64_t step, struct jsonl *into)
 {
     uint64_t first, last;
-    split_documents(split, shard_documents(shard), SPLIT_TEST, &first, &last);
+    split_documents(split, shard_documents(shard), SPLIT_VALID, &first, &last);
     if (last - first > SCORES_FILES)
         last = first + SCORES_FILES;
     struct room room = {0};
