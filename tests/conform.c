@@ -92,9 +92,10 @@ static void hold_against(const char *name, int index, const struct view *got, co
             const double value = element_load(got, r, c), exact = element_load(expected, r, c);
             const double error = element_load(bound, r, c);
             const double allowed = error + half_unit(got->type, fabs(exact) + error);
-            ck_assert_msg(value == exact || (isfinite(exact) && fabs(value - exact) <= allowed),
-                          "%s: output %d (%d,%d) is %.9g, reference %.9g, off by %.3g of the allowed %.3g", name, index,
-                          (int)r, (int)c, value, exact, value - exact, allowed);
+            /* Not an assertion per element: Check writes a message to a file for each one that holds. */
+            if (value != exact && !(isfinite(exact) && fabs(value - exact) <= allowed))
+                ck_abort_msg("%s: output %d (%d,%d) is %.9g, reference %.9g, off by %.3g of the allowed %.3g", name,
+                             index, (int)r, (int)c, value, exact, value - exact, allowed);
         }
 }
 
