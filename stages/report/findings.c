@@ -121,10 +121,10 @@ static void find_targets(struct document *d, const struct report *r)
             continue;
         const struct judgement *loss = &c->metric[METRIC_LOSS].pair, *other = &c->metric[METRIC_HELD_OUT].pair;
         document_item(d,
-                      "The move to %s without recompute (%s against %s, this pair): loss %s, gap %s nat over steps "
-                      "%" PRId64 " to %" PRId64 "; held-out loss %s, gap %s.",
+                      "The move to %s without recompute (%s against %s, this pair): loss %s over steps %" PRId64
+                      " to %" PRId64 " (gap in nat: %s); held-out loss %s (gap: %s).",
                       words_target(target, &run->point.target), run->name, r->run[c->other].name,
-                      verdict_name(loss->verdict), words_gap(gap, loss), loss->first, loss->last,
+                      verdict_name(loss->verdict), loss->first, loss->last, words_gap(gap, loss),
                       verdict_name(other->verdict), words_gap(held_out, other));
     }
 }
