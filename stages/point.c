@@ -387,6 +387,7 @@ bool point_is_reference(const struct point *other, const struct point *p)
 {
     return other->recompute.granularity == RECOMPUTE_NONE && !*other->fault_text && !*other->replicate &&
            !other->random_forward && !other->random_recompute && !strcmp(other->target.name, p->target.name) &&
+           !strcmp(other->target.profile, p->target.profile) &&
            other->training.micro_batch_size == p->training.micro_batch_size &&
            (other->scratch == p->scratch || other->baseline);
 }

@@ -324,18 +324,13 @@ static status judge_policies(struct contrast *out, const struct report *r, int b
 
 /* ---- contrasts ---- */
 
-/* The run on the same target that stores everything, of the same start; -1: none was measured. */
+/* The run that stores everything where this one recomputes; -1: none was measured, or this is one. */
 static int same_target_r0(const struct report *r, int index)
 {
-    const struct run *run = &r->run[index];
-    for (int i = 0; i < r->runs; i++) {
-        const struct run *other = &r->run[i];
-        bool same_start = other->point.scratch == run->point.scratch || other->point.baseline;
-        if (i != index && other->state == RUN_MEASURED && !run_recomputes(other) && same_start &&
-            is_control(&other->point) && !strcmp(other->point.target.name, run->point.target.name) &&
-            !strcmp(other->point.target.profile, run->point.target.profile))
+    const struct point *p = &r->run[index].point;
+    for (int i = 0; i < r->runs && !point_is_reference(p, p); i++)
+        if (i != index && r->run[i].state == RUN_MEASURED && point_is_reference(&r->run[i].point, p))
             return i;
-    }
     return -1;
 }
 
@@ -363,8 +358,7 @@ status report_judge(struct report *r)
         if (run->state != RUN_MEASURED || i == r->baseline)
             continue;
         int r0 = same_target_r0(r, i);
-        /* An r0 has no r0 of its own; a baseline's replicate does. */
-        if (r0 >= 0 && (run_recomputes(run) || run->point.replicate[0] || run->point.fault_text[0]))
+        if (r0 >= 0)
             TRY(judge_contrast(&run->against, r, r0, i));
         TRY(judge_contrast(&run->against_baseline, r, r->baseline, i));
     }
