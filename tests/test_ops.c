@@ -268,12 +268,10 @@ static status dropout_backward(struct device *d, const void *self, const struct 
     return d->ops->dropout_backward(d, &out[0], &out[0], o->p, &site, o->row_id);
 }
 
-/* At p = 0.1 the scale and the product are rounded, and the sum of numbers up to 1 and 1.2. A mask that differs in one
- * element is off by that element, far above this. */
-static struct view dropout_bound(int64_t rows, int64_t cols) { return bound_of(rows, cols, 6 * u); }
-
 START_TEST(dropout_conforms_bit_by_bit_where_its_scale_is_a_power_of_two)
 {
+    /* At p = 0.1 the scale and the product are rounded, and the sum of numbers up to 1 and 1.2. A mask that differs in
+     * one element is off by that element, far above this. */
     const float rates[] = {0, 0.5f, 0.1f};
     for (int s = 0; s < SHAPES; s++)
         for (int t = 0; t < MIXES; t++)
@@ -282,7 +280,7 @@ START_TEST(dropout_conforms_bit_by_bit_where_its_scale_is_a_power_of_two)
                 struct operands o = {.a = case_uniform(mixes[t][0], rows, cols), .p = rates[i]};
                 o.b = case_uniform(mixes[t][1], rows, cols);
                 o.row_id = case_row_ids(rows, 1000003, 5);
-                const struct view close = dropout_bound(rows, cols), *bound = i == 2 ? &close : NULL;
+                const struct view close = bound_of(rows, cols, 6 * u), *bound = i == 2 ? &close : NULL;
                 const struct output fresh = {mixes[t][1], rows, cols, NULL, bound};
                 const struct output onto = {mixes[t][1], rows, cols, &o.b, bound};
                 conform("dropout_add", dropout_add, &o, &fresh, 1);

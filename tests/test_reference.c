@@ -215,7 +215,7 @@ END_TEST
 
 START_TEST(rmsnorm_of_a_constant_row_is_the_weight)
 {
-    double x[] = {-4, 4, 4, -4}, w[] = {1, 2, 3, 4}, y[4], rstd;
+    double x[] = {-4, 4, 4, -4}, w[] = {1, 2, 3, 4}, y[4], rstd = NAN;
     const struct view x_view = row(x, 4), w_view = row(w, 4), y_view = row(y, 4), rstd_view = row(&rstd, 1);
     assert_ok(reference_ops.rmsnorm_forward(NULL, &y_view, &rstd_view, &x_view, &w_view, 0));
     ck_assert_double_eq(rstd, 0.25);
