@@ -30,12 +30,8 @@ static struct stream open_stream(const struct random_site *where, float p)
  * never read, because the multiplication takes low halves only. */
 static inline void draw_step(uint32_t *words, const struct stream *s, uint64_t block)
 {
-    uint64_t low[STEP_BLOCKS], high[STEP_BLOCKS];
-    for (int i = 0; i < STEP_BLOCKS; i++) {
-        low[i] = block + (uint64_t)i;
-        high[i] = low[i] >> 32;
-    }
-    vu c0 = vu_load(low), c1 = vu_load(high), c2 = vu_set(s->c2), c3 = vu_set(s->c3);
+    static const uint64_t steps[STEP_BLOCKS] = {0, 1, 2, 3, 4, 5, 6, 7};
+    vu c0 = vu_add(vu_set(block), vu_load(steps)), c1 = vu_high(c0), c2 = vu_set(s->c2), c3 = vu_set(s->c3);
     const vu m0 = vu_set(0xD2511F53u), m1 = vu_set(0xCD9E8D57u);
     for (int round = 0; round < 10; round++) {
         const vu p0 = vu_mul_low(c0, m0), p1 = vu_mul_low(c2, m1);

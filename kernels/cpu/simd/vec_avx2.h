@@ -103,6 +103,9 @@ static inline float vf_largest(vf x)
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
+/* lane i <-> lane i + 8 */
+static inline vf vf_swap_halves(vf x) { return pair(x.high, x.low); }
+
 static inline vm vf_equal(vf a, vf b)
 {
     return pair(_mm256_cmp_ps(a.low, b.low, _CMP_EQ_OQ), _mm256_cmp_ps(a.high, b.high, _CMP_EQ_OQ));

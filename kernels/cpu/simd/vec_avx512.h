@@ -63,6 +63,9 @@ static inline float vf_largest(vf x)
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
+/* lane i <-> lane i + 8 */
+static inline vf vf_swap_halves(vf x) { return _mm512_shuffle_f32x4(x, x, 0x4e); }
+
 static inline vm vf_equal(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 static inline vf vf_select(vm which, vf yes, vf no) { return _mm512_mask_blend_ps(which, no, yes); }
 static inline unsigned vm_bits(vm which) { return which; }

@@ -53,6 +53,8 @@ LANEWISE(vf_sqrt, sqrtf(a.at[i]), vf a)
 LANEWISE(vf_fma, fmaf(a.at[i], b.at[i], c.at[i]), vf a, vf b, vf c)
 LANEWISE(vf_max, a.at[i] > b.at[i] ? a.at[i] : b.at[i], vf a, vf b)
 LANEWISE(vf_min, a.at[i] < b.at[i] ? a.at[i] : b.at[i], vf a, vf b)
+/* lane i <-> lane i + 8 */
+LANEWISE(vf_swap_halves, x.at[(i + 8) % 16], vf x)
 LANEWISE(vf_select, which >> i & 1 ? yes.at[i] : no.at[i], vm which, vf yes, vf no)
 #undef LANEWISE
 
