@@ -70,8 +70,10 @@ static void pack_panels(const struct gemm *g)
     }
 }
 
-static void pack_a(const struct gemm *g, float *strip, int64_t row, int64_t rows)
+/* A strip is packed 16 rows wide where there are as many, even if it uses fewer: whole vectors pack faster. */
+static void pack_a(const struct gemm *g, float *strip, int64_t row)
 {
+    const int rows = lanes(g->m - row);
     if (g->a_transposed) {
         const struct part from = {g->a, 0, g->k, row, rows};
         NAME(pack)(strip, LANES, LANES, &from);
@@ -134,7 +136,7 @@ static void multiply_share(const struct gemm *g, struct range rows, struct range
         const int64_t last = first + step < panels.end ? first + step : panels.end;
         for (int64_t i = 0; i < strips; i++) {
             const struct range part = share(rows.end - rows.begin, (int)strips, (int)i);
-            pack_a(g, strip, rows.begin + part.begin, part.end - part.begin);
+            pack_a(g, strip, rows.begin + part.begin);
             for (int64_t p = first; p < last; p++)
                 multiply_block(g, strip, rows.begin + part.begin, part.end - part.begin, p * PANEL);
         }
