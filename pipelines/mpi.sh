@@ -9,8 +9,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader}
 # A stopped rank writes a checkpoint first: time between SIGTERM and SIGKILL, in seconds.
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-60}
-# A spinning OpenMP team beside one busy neighbour is ten times slower; a short spin costs a few percent.
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}
+# An OpenMP team that spins at every barrier is five times slower beside one busy neighbour; so short a spin costs nothing.
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-300}
 # mpirun gives ranks a terminal of its own: whether there is a real one only this shell knows.
 if [ -t 1 ]; then export REMATCH_PROGRESS=terminal; else export REMATCH_PROGRESS=lines; fi
 

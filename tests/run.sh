@@ -11,7 +11,7 @@ set -uo pipefail
 build=${1:?which build folder?}
 shift
 # Two programs share two cores; a test of threads sets its own count.
-export REMATCH_BIN=$build/bin OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}
+export REMATCH_BIN=$build/bin OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-300}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
 at_once=${TEST_JOBS:-2} limit_s=${TEST_LIMIT_S:-900}
