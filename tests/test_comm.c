@@ -1,5 +1,6 @@
 /* Collectives. Alone this runs in a world of one; test_comm.sh starts it on several ranks. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
