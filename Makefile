@@ -1,7 +1,7 @@
 # Rematch: see README.md. Everything is built under build/<variant>/; nothing is written into the source tree.
 #
 #   make deps | make | make study | make check | make lint | make install PREFIX=/usr/local DESTDIR=
-#   SANITIZE=1  ASan and UBSan      DEBUG=1  -O1 -g      SHORT=1  check without the tests that train whole studies
+#   SANITIZE=1  ASan and UBSan      DEBUG=1  -O1 -g      SHORT=1  check without the tests that train whole studies      V=1  say the commands
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -9,6 +9,8 @@ MAKEFLAGS += --no-builtin-rules
 
 VARIANT := cpu$(if $(SANITIZE),-sanitize)$(if $(DEBUG),-debug)
 B := build/$(VARIANT)
+# What is made, one word and a name a line.
+say = @$(if $(V),,printf '  %-4s %s\n' $1 $2;) $(if $(V),set -x;)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
@@ -45,7 +47,7 @@ all: $(PROGRAMS:%=$B/bin/rematch-%)
 
 $B/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC,$<) $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 # The report's page is part of the executable (.incbin), which the compiler's dependencies do not see.
 $B/obj/stages/report/page.o: stages/report/page.html
@@ -53,21 +55,21 @@ $B/obj/stages/report/page.o: stages/report/page.html
 define simd_rule
 $B/obj/%.$1.o: %.c Makefile
 	@mkdir -p $$(@D)
-	$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
+	$$(call say,CC,"$$< ($1)") $$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
 endef
 $(foreach i,$(ISAS),$(eval $(call simd_rule,$i)))
 
 $B/librematch.a: $(OBJECTS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$@) ar rcs $@ $^
 
 $B/bin/rematch-%: $B/obj/stages/%.o $B/librematch.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $^ $(LDLIBS) -o $@
+	$(call say,LINK,$@) $(CC) $(CFLAGS) $^ $(LDLIBS) -o $@
 
 $B/tests/%: $B/obj/tests/%.o $(TEST_SUPPORT:%.c=$B/obj/%.o) $B/librematch.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $^ $(LDLIBS) $$(pkg-config --libs check) -o $@
+	$(call say,LINK,$@) $(CC) $(CFLAGS) $^ $(LDLIBS) $$(pkg-config --libs check) -o $@
 
 tests: $(TESTS:%=$B/tests/%)
 .SECONDARY:
