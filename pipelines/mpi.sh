@@ -2,13 +2,13 @@
 # mpi.sh - how ranks are started on one machine; sourced by the pipelines.
 #
 #   mpi_launcher RANKS   sets the array `mpi`: what goes in front of the command; the ranks' exit status is relayed
+#
+# mpirun passes SIGUSR1 on: trainers write a checkpoint and end. SIGTERM leaves them a second for it, then it kills.
 
 # Containers and fresh machines often have only root.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Ranks of one machine talk through shared memory; probing the network costs seconds at every start.
 export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader}
-# A stopped rank writes a checkpoint first: time between SIGTERM and SIGKILL, in seconds.
-export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-60}
 # An OpenMP team that spins at every barrier is five times slower beside one busy neighbour; so short a spin costs nothing.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-300}
 # mpirun gives ranks a terminal of its own: whether there is a real one only this shell knows.

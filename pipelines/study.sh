@@ -42,12 +42,13 @@ if [ -z "$bin" ]; then
     exit 1
 fi
 
-# Stages run in the background of `wait`, so that a signal to this script reaches them at once.
-child=''
+# Stages run in the background of `wait` and in a session of their own: a signal to this script, or Ctrl-C, is passed on
+# once, as the one that lets the stage end in order.
+child='' gentle=TERM
 # shellcheck disable=SC2317 # reached through the trap
 stop() {
-    trap - INT TERM
-    [ -z "$child" ] || { kill -TERM "$child" 2>/dev/null && wait "$child"; } || true
+    trap 'kill -TERM "$child" 2>/dev/null' INT TERM
+    [ -z "$child" ] || { kill -"$gentle" "$child" 2>/dev/null && wait "$child"; } || true
     echo "study.sh: stopped; the same command continues" >&2
     exit 75
 }
@@ -55,7 +56,7 @@ trap stop INT TERM
 
 run_stage() {
     local code=0
-    "$@" </dev/null & # mpirun would read the list of points
+    setsid "$@" </dev/null & # mpirun would read the list of points
     child=$!
     wait "$child" || code=$?
     child=''
@@ -107,7 +108,9 @@ while IFS=$'\t' read -r name role ranks fits _; do
     stage "${program#rematch-}" "$name"
     code=0
     mpi_launcher "$ranks"
+    gentle=USR1
     run_stage "${mpi[@]}" "$bin/$program" --run "$run" --point "$name" || code=$?
+    gentle=TERM
     case $code in
     0) ;;
     3) verdict=3 ;;

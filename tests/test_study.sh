@@ -52,6 +52,26 @@ sed 's/on_mismatch: continue/on_mismatch: stop/' "$study" >"$scratch/stop.yaml"
 check "a mismatch that stops its point gives 3" exits 3 run_study 2 stop "$scratch/stop.yaml"
 check "and the report is made all the same" [ -s "$scratch/stop/report/report.html" ]
 
+# ---- stopping ----
+# Begins a study and stops it by SIGTERM while the point l40s-r0 trains.
+stopped_study() {
+    local code=0 pid
+    OMP_NUM_THREADS=1 pipelines/study.sh "$study" -o "$scratch/stopped" &
+    pid=$!
+    for ((i = 0; i < 600; i++)); do
+        [ ! -d "$scratch/stopped/work/l40s-r0" ] || break
+        sleep 0.02
+    done
+    kill "$pid"
+    wait "$pid" || code=$?
+    return "$code"
+}
+check "a stopped study gives 75" exits 75 stopped_study
+check "and the same command continues it" run_study 1 stopped
+for name in l40s-r0 l40s-r4; do
+    check "$name is identical after the stop" identical "$(record t1 "$name")" "$(record stopped "$name")"
+done
+
 # ---- finished work ----
 stamps() { find "$scratch/t1/records" "$scratch/t1/diffs" -type f -printf '%p %T@ %i\n' | sort; }
 before=$(stamps)
