@@ -128,9 +128,9 @@ done:
 static status record_timing(struct trainer *t, int64_t step, double seconds, int64_t tokens)
 {
     t->seconds += seconds;
-    t->tokens_per_s = (double)tokens / seconds;
+    t->tokens += tokens;
     return jsonl_append(t->series[SERIES_TIMING], json_pack("{s:I,s:f,s:f}", "step", (json_int_t)step, "seconds",
-                                                            seconds, "tokens_per_s", t->tokens_per_s));
+                                                            seconds, "tokens_per_s", (double)tokens / seconds));
 }
 
 static status train_step(struct trainer *t, struct sequences *s)
@@ -208,13 +208,14 @@ static bool on_terminal(void)
 static void show_progress(const struct trainer *t, bool evaluated)
 {
     const struct point *p = t->point;
-    int64_t last = p->training.rule.steps, total = last - t->first_step + 1, done = t->step - t->first_step + 1;
+    int64_t last = p->training.rule.steps;
     bool terminal = on_terminal();
     if (!terminal && t->step != last && !evaluated)
         return;
-    double left = t->seconds / (double)done * (double)(total - done);
+    double step_tokens = (double)p->training.global_batch_size * p->training.sequence_length;
+    double left = (double)(last - t->step) * step_tokens / trainer_tokens_per_s(t);
     printf("%s%s step %" PRId64 "/%" PRId64 "  loss %.4f  %.0f tokens/s  %.0f s left%s", terminal ? "\r" : "", p->name,
-           t->step, last, t->last_loss, t->tokens_per_s, left, terminal && t->step != last ? "   " : "\n");
+           t->step, last, t->last_loss, trainer_tokens_per_s(t), left, terminal && t->step != last ? "   " : "\n");
     fflush(stdout);
 }
 
@@ -234,7 +235,7 @@ static status between_steps(struct trainer *t)
     TRY(comm_any(t->request->comm, &stop));
     if (stop || (due(p->checkpoint_every, t->step) && t->step < last)) {
         TRY(trainer_checkpoint(t));
-        TRY(live_status(t->live, stop ? "stopped" : "running", t->step, last, t->last_loss, t->tokens_per_s));
+        TRY(live_status(t->live, stop ? "stopped" : "running", t->step, last, t->last_loss, trainer_tokens_per_s(t)));
     }
     show_progress(t, evaluated);
     if (stop && t->step < last)

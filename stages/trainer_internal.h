@@ -22,9 +22,10 @@ struct trainer {
     struct decoder *decoder;
     struct live *live;
     struct jsonl *series[SERIES];
-    int64_t first_step, step; /* the point's first step; the last one done */
-    int held_out;             /* sequences */
-    double last_loss, tokens_per_s, seconds;
+    int64_t first_step, step;  /* the point's first step; the last one done */
+    int held_out;              /* sequences */
+    double last_loss, seconds; /* seconds and tokens: of the steps of this process */
+    int64_t tokens;
     bool mismatched;
 };
 
@@ -34,6 +35,11 @@ extern const char *const trainer_series_name[SERIES];
 static inline int trainer_micro_batches(const struct point *p)
 {
     return p->training.global_batch_size / p->target.dp / p->training.micro_batch_size;
+}
+
+static inline double trainer_tokens_per_s(const struct trainer *t)
+{
+    return t->seconds > 0 ? (double)t->tokens / t->seconds : 0;
 }
 
 /* Opens everything and stands before the first step that is not done yet. */

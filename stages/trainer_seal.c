@@ -76,7 +76,8 @@ static int64_t process_bytes(const char *field)
 static json_t *usage_json(const struct trainer *t)
 {
     return json_pack("{s:I,s:I,s:f,s:f}", "peak_bytes", (json_int_t)process_bytes("VmHWM:"), "resident_bytes",
-                     (json_int_t)process_bytes("VmRSS:"), "seconds", t->seconds, "tokens_per_s", t->tokens_per_s);
+                     (json_int_t)process_bytes("VmRSS:"), "seconds", t->seconds, "tokens_per_s",
+                     trainer_tokens_per_s(t));
 }
 
 static void cpu_name(char name[128])
