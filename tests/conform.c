@@ -11,7 +11,7 @@ static const struct {
     int threads;
 } ways[] = {{NULL, 2}, {NULL, 1}, {NULL, 3}, {"avx512", 2}, {"avx2", 2}, {"scalar", 2}, {NULL, 2}};
 
-enum { WAYS = sizeof ways / sizeof *ways, OUTPUTS = 8 };
+enum { WAYS = COUNT(ways), OUTPUTS = 8 };
 
 static struct device *reference, *cpu[WAYS]; /* NULL where the machine lacks the instruction set */
 
@@ -19,7 +19,7 @@ static void open_devices(void)
 {
     if (reference)
         return;
-    assert_ok(device_open(&reference, "reference", 1, 0));
+    ck_ok(device_open(&reference, "reference", 1, 0));
     const char *chosen = getenv("REMATCH_ISA");
     char *restored = chosen ? strdup(chosen) : NULL;
     for (int i = 0; i < WAYS; i++) {

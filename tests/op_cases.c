@@ -19,21 +19,9 @@ static void end(void)
         free(pool[--pool_used]);
 }
 
-int cases_run(const char *suite_name, const TTest *const *tests, size_t count)
+int cases_run(const char *name, const struct suite_test *tests, int count)
 {
-    enum { TIMEOUT_S = 120 }; /* with sanitizers, on a busy machine */
-    Suite *suite = suite_create(suite_name);
-    TCase *all = tcase_create(suite_name);
-    tcase_add_checked_fixture(all, begin, end);
-    tcase_set_timeout(all, TIMEOUT_S);
-    for (size_t i = 0; i < count; i++)
-        tcase_add_test(all, tests[i]);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run_with(name, tests, count, &(const struct suite_options){.before = begin, .after = end});
 }
 
 void *case_memory(size_t bytes)

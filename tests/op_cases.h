@@ -5,14 +5,11 @@
 #ifndef REMATCH_TESTS_OP_CASES_H
 #define REMATCH_TESTS_OP_CASES_H
 
-#include <check.h>
-
 #include "kernels/ops.h"
+#include "tests/suite.h"
 
-#define assert_ok(call) ck_assert_msg((call) == OK, "%s: %s (%s)", #call, status_text(), status_origin())
-
-/* Runs the tests as one suite: each begins with the same random stream and an empty pool. The program's exit status. */
-int cases_run(const char *suite_name, const TTest *const *tests, size_t count);
+/* suite_run, where each test begins with the same random stream and an empty pool. */
+int cases_run(const char *name, const struct suite_test *tests, int count);
 
 /* `bytes` from the pool, 64-byte aligned. */
 void *case_memory(size_t bytes);

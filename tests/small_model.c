@@ -1,8 +1,7 @@
 #include "tests/small_model.h"
 
-#include <check.h>
-
 #include "kernels/ops.h"
+#include "tests/suite.h"
 
 struct decoder_options small_options(void)
 {

@@ -34,7 +34,4 @@ void small_optimizer_step(struct small_model *s, int64_t step);
 /* The gradient of all parameters, after small_step. */
 const struct view *small_gradient(struct small_model *s);
 
-/* Fails the test with status_text() unless OK. */
-#define ck_ok(call) ck_assert_msg((call) == OK, "%s: %s", #call, status_text())
-
 #endif

@@ -1,6 +1,5 @@
 #include "tests/small_record.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "data/safetensors.h"
 #include "model/certificate.h"
 #include "stages/point.h"
+#include "tests/suite.h"
 #include "tests/temporary.h"
 
 enum { TENSORS_MOST = 512 };
@@ -25,7 +25,7 @@ static struct point point_of(const struct recipe *r)
     strcpy(p.target.partition, "local");
     p.target.memory_bytes = 1u << 30;
     p.target.dp = p.target.cp = 1;
-    ck_assert_int_eq(shape_preset(&p.model, "tiny"), OK);
+    ck_ok(shape_preset(&p.model, "tiny"));
     p.model.layers = LAYERS;
     p.model.hidden = r->hidden;
     strcpy(p.data.source, "corpus");
@@ -91,8 +91,8 @@ static void add_parameters(struct tensors *t, const struct recipe *r, const char
 static void add_tensors_member(struct record_writer *w, const char *member, struct tensors *t)
 {
     const char *path = temporary_path("member.safetensors");
-    ck_assert_int_eq(safetensors_write(path, t->at, t->count, NULL), OK);
-    ck_assert_int_eq(record_add_file(w, member, path, false), OK);
+    ck_ok(safetensors_write(path, t->at, t->count, NULL));
+    ck_ok(record_add_file(w, member, path, false));
     while (t->count)
         free(t->memory[--t->count]);
 }
@@ -129,24 +129,24 @@ static void add_series(struct record_writer *w, const struct recipe *r)
     char path[256];
     struct jsonl *j;
     snprintf(path, sizeof path, "%s", temporary_path("series.jsonl"));
-    ck_assert_int_eq(jsonl_open(&j, path, 0), OK);
+    ck_ok(jsonl_open(&j, path, 0));
     for (int64_t step = 1; step <= STEPS; step++) {
         struct metric m = {.step = step, .loss = 1.0 / (double)step, .grad_norm = 0.5, .tokens = 64};
         if (step == r->loss_step)
             m.loss = r->loss;
-        ck_assert_int_eq(metric_append(j, &m), OK);
+        ck_ok(metric_append(j, &m));
     }
-    ck_assert_int_eq(jsonl_sync(j), OK);
+    ck_ok(jsonl_sync(j));
     jsonl_close(j);
-    ck_assert_int_eq(record_add_file(w, "metrics.jsonl", path, false), OK);
+    ck_ok(record_add_file(w, "metrics.jsonl", path, false));
 
     double loss[SEQUENCES] = {2, 2.25 + r->held_out, 2.5, 2.75};
     struct evaluation e = {.step = STEPS, .sequences = SEQUENCES, .loss = loss};
-    ck_assert_int_eq(jsonl_open(&j, path, 0), OK);
-    ck_assert_int_eq(evaluation_append(j, &e), OK);
-    ck_assert_int_eq(jsonl_sync(j), OK);
+    ck_ok(jsonl_open(&j, path, 0));
+    ck_ok(evaluation_append(j, &e));
+    ck_ok(jsonl_sync(j));
     jsonl_close(j);
-    ck_assert_int_eq(record_add_file(w, "evaluations.jsonl", path, false), OK);
+    ck_ok(record_add_file(w, "evaluations.jsonl", path, false));
 }
 
 static void add_certificate(struct record_writer *w, const struct recipe *r)
@@ -154,7 +154,7 @@ static void add_certificate(struct record_writer *w, const struct recipe *r)
     struct certificate *c;
     void *bytes;
     size_t size;
-    ck_assert_int_eq(certificate_new(&c, LAYERS, false), OK);
+    ck_ok(certificate_new(&c, LAYERS, false));
     if (r->rebuilt) {
         struct certificate_cell *cell = certificate_at(c, 1, TENSOR_MIDDLE);
         cell->compared = 10;
@@ -164,8 +164,8 @@ static void add_certificate(struct record_writer *w, const struct recipe *r)
         c->event_count = 1;
         c->event_total = 1;
     }
-    ck_assert_int_eq(certificate_write(c, &bytes, &size), OK);
-    ck_assert_int_eq(record_add(w, "certificate.bin", bytes, size, false), OK);
+    ck_ok(certificate_write(c, &bytes, &size));
+    ck_ok(record_add(w, "certificate.bin", bytes, size, false));
     free(bytes);
     certificate_free(c);
 }
@@ -177,13 +177,13 @@ const char *record_of(const char *name, const struct recipe *r)
     struct point p = point_of(r);
     json_t *config = point_to_json(&p);
     char *text = json_dumps(config, JSON_SORT_KEYS);
-    ck_assert_int_eq(record_create(&w, path), OK);
-    ck_assert_int_eq(record_add(w, "config.json", text, strlen(text), false), OK);
+    ck_ok(record_create(&w, path));
+    ck_ok(record_add(w, "config.json", text, strlen(text), false));
     add_series(w, r);
     add_certificate(w, r);
     add_dump(w, r);
     add_final(w, r);
-    ck_assert_int_eq(record_seal(w), OK);
+    ck_ok(record_seal(w));
     free(text);
     json_decref(config);
     return path;

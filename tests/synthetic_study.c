@@ -1,6 +1,5 @@
 #include "tests/synthetic_study.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +7,7 @@
 #include "data/jsonl.h"
 #include "model/certificate.h"
 #include "stages/layout.h"
-
-#define MUST(call) ck_assert_msg((call) == OK, "%s", status_text())
+#include "tests/suite.h"
 
 static double noise_at(uint64_t seed, int64_t step)
 {
@@ -30,7 +28,7 @@ void synthetic_point(struct point *out, const struct synthetic_study *study, int
     strcpy(p->target.partition, "local");
     p->target.memory_bytes = (uint64_t)48 << 30;
     p->target.dp = p->target.cp = 1;
-    MUST(shape_preset(&p->model, "tiny"));
+    ck_ok(shape_preset(&p->model, "tiny"));
     p->model.layers = run->model_layers ? run->model_layers : SYNTHETIC_LAYERS;
     p->model.ffn = run->hidden ? 2 * p->model.ffn : p->model.ffn;
     strcpy(p->data.source, "corpus");
@@ -54,15 +52,15 @@ void synthetic_point(struct point *out, const struct synthetic_study *study, int
     char modules[64];
     recompute_modules_name(run->modules, modules);
     if (run->modules)
-        MUST(recompute_parse(&p->recompute, "selective", NULL, -1, modules, NULL));
+        ck_ok(recompute_parse(&p->recompute, "selective", NULL, -1, modules, NULL));
     else
-        MUST(recompute_parse(&p->recompute, "full", method, run->layers, NULL, NULL));
+        ck_ok(recompute_parse(&p->recompute, "full", method, run->layers, NULL, NULL));
     p->vit_recompute.precision = BF16;
     snprintf(p->replicate, sizeof p->replicate, "%s", run->replicate ? run->replicate : "");
     p->random_forward = run->replicate && run->replicate[0] == 'a';
     p->random_recompute = p->random_forward;
     snprintf(p->fault_text, sizeof p->fault_text, "%s", run->fault ? run->fault : "");
-    MUST(fault_parse(&p->fault, p->fault_text));
+    ck_ok(fault_parse(&p->fault, p->fault_text));
     p->scratch = run->scratch || run->baseline;
     p->planned_activation_bytes = (uint64_t)(SYNTHETIC_LAYERS + 1 - run->layers) << 20;
     p->planned_bytes = run->too_large ? (uint64_t)50 << 30 : ((uint64_t)30 << 30) + p->planned_activation_bytes;
@@ -75,7 +73,7 @@ static void add_json(struct record_writer *w, const char *member, json_t *json, 
 {
     char *text = json_dumps(json, JSON_SORT_KEYS);
     ck_assert_ptr_nonnull(text);
-    MUST(record_add(w, member, text, strlen(text), measured));
+    ck_ok(record_add(w, member, text, strlen(text), measured));
     free(text);
     json_decref(json);
 }
@@ -84,7 +82,7 @@ static void add_metrics(struct record_writer *w, const struct synthetic_run *run
                         int64_t last)
 {
     struct jsonl *j;
-    MUST(jsonl_open(&j, file, 0));
+    ck_ok(jsonl_open(&j, file, 0));
     for (int64_t step = first; step <= last; step++) {
         double own = run->noise * noise_at(digest_mix((uint64_t)run->name[0] + strlen(run->name)), step);
         struct metric m = {.step = step, .learning_rate = 1e-3, .tokens = 256};
@@ -92,11 +90,11 @@ static void add_metrics(struct record_writer *w, const struct synthetic_run *run
         m.grad_norm = 0.8 * exp(0.2 * noise_at(2, step) + own);
         if (step == run->nan_step)
             m.loss = NAN;
-        MUST(metric_append(j, &m));
+        ck_ok(metric_append(j, &m));
     }
-    MUST(jsonl_sync(j));
+    ck_ok(jsonl_sync(j));
     jsonl_close(j);
-    MUST(record_add_file(w, "metrics.jsonl", file, false));
+    ck_ok(record_add_file(w, "metrics.jsonl", file, false));
 }
 
 static void add_evaluations(struct record_writer *w, const struct synthetic_run *run, const char *file, int64_t step)
@@ -108,14 +106,14 @@ static void add_evaluations(struct record_writer *w, const struct synthetic_run 
     struct evaluation e = {.step = step, .sequences = SYNTHETIC_SEQUENCES, .loss = loss};
     struct score score = {.step = step, .file = "a<b>&.c", .tokens = 1000, .lines = 100, .lines_right = 20};
     score.tokens_right = 600 - (int64_t)(run->gap * 1000);
-    MUST(jsonl_open(&j, file, 0));
-    MUST(evaluation_append(j, &e));
-    MUST(score_append(j, &score));
+    ck_ok(jsonl_open(&j, file, 0));
+    ck_ok(evaluation_append(j, &e));
+    ck_ok(score_append(j, &score));
     strcpy(score.file, "b.c");
-    MUST(score_append(j, &score));
-    MUST(jsonl_sync(j));
+    ck_ok(score_append(j, &score));
+    ck_ok(jsonl_sync(j));
     jsonl_close(j);
-    MUST(record_add_file(w, "evaluations.jsonl", file, false));
+    ck_ok(record_add_file(w, "evaluations.jsonl", file, false));
 }
 
 /* What a correct notary would have counted. */
@@ -127,8 +125,8 @@ static void add_certificate(struct record_writer *w, const struct synthetic_run 
     void *bytes;
     size_t size;
     uint64_t micro_batches = (uint64_t)(last - first + 1 - (run->lost_step != 0)) * 2;
-    MUST(recompute_plan_make(&plan, &p->recompute, p->model.layers));
-    MUST(certificate_new(&c, p->model.layers, false));
+    ck_ok(recompute_plan_make(&plan, &p->recompute, p->model.layers));
+    ck_ok(certificate_new(&c, p->model.layers, false));
     for (int l = 0; l < plan->layers; l++)
         for (enum block_tensor t = 0; t < BLOCK_TENSORS; t++)
             if (t == TENSOR_INPUT ? plan->layer[l].verifies_input : recompute_is_rebuilt(plan, l, t))
@@ -145,8 +143,8 @@ static void add_certificate(struct record_writer *w, const struct synthetic_run 
                                                                 .tiles_differing = 2};
         c->event_total++;
     }
-    MUST(certificate_write(c, &bytes, &size));
-    MUST(record_add(w, "certificate.bin", bytes, size, false));
+    ck_ok(certificate_write(c, &bytes, &size));
+    ck_ok(record_add(w, "certificate.bin", bytes, size, false));
     free(bytes);
     certificate_free(c);
     recompute_plan_free(plan);
@@ -160,7 +158,7 @@ static void write_record(const struct synthetic_study *study, int index, const c
     char path[LAYOUT_PATH], file[LAYOUT_PATH];
     synthetic_point(&p, study, index);
     int64_t first = p.scratch ? 1 : study->branch_at + 1;
-    MUST(record_create(&w, layout_record(path, folder, run->name)));
+    ck_ok(record_create(&w, layout_record(path, folder, run->name)));
     layout_file(file, folder, "series.jsonl");
     add_json(w, "config.json", point_to_json(&p), false);
     add_json(w, "environment.json", json_pack("{s:s, s:i}", "host", "<script>alert(1)</script>", "threads", 2), true);
@@ -180,7 +178,7 @@ static void write_record(const struct synthetic_study *study, int index, const c
     add_metrics(w, run, file, first, study->steps);
     add_evaluations(w, run, file, study->steps);
     add_certificate(w, run, &p, first, study->steps);
-    MUST(record_seal(w));
+    ck_ok(record_seal(w));
     remove(file);
 }
 
@@ -188,15 +186,15 @@ void synthetic_study_write(const struct synthetic_study *study, const char *fold
 {
     char path[LAYOUT_PATH];
     struct jsonl *points;
-    MUST(file_make_folder(layout_file(path, folder, "records")));
-    MUST(jsonl_open(&points, layout_file(path, folder, LAYOUT_POINTS), 0));
+    ck_ok(file_make_folder(layout_file(path, folder, "records")));
+    ck_ok(jsonl_open(&points, layout_file(path, folder, LAYOUT_POINTS), 0));
     for (int i = 0; i < study->runs; i++) {
         struct point p;
         synthetic_point(&p, study, i);
-        MUST(jsonl_append(points, point_to_json(&p)));
+        ck_ok(jsonl_append(points, point_to_json(&p)));
         if (!study->run[i].absent && !study->run[i].too_large)
             write_record(study, i, folder);
     }
-    MUST(jsonl_sync(points));
+    ck_ok(jsonl_sync(points));
     jsonl_close(points);
 }

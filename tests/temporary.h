@@ -5,13 +5,13 @@
 #ifndef REMATCH_TESTS_TEMPORARY_H
 #define REMATCH_TESTS_TEMPORARY_H
 
-/* The folder, made on first use. Check's forked tests share it when it was made before they start. */
+/* The folder, made on first use: by suite_run, so that the tests of a program share it. */
 const char *temporary_folder(void);
 
 /* Path of `name` in the folder; borrowed until the eighth call from now. */
 const char *temporary_path(const char *name);
 
-/* Removes the folder with everything in it; a later call of the others makes a new one. */
+/* Removes the folder with everything in it (suite_run does). */
 void temporary_remove(void);
 
 #endif

@@ -94,7 +94,7 @@ static void conform_forward(const char *name, struct attention *a, enum dtype ou
     conform(name, forward, a, output, 2);
     a->out = case_view(out_type, query_rows(a), query_cols(a));
     a->lse = case_view(F32, lse_rows(a), a->shape.q_tokens);
-    assert_ok(forward(conform_cpu(), a, (const struct view[]){a->out, a->lse}));
+    ck_ok(forward(conform_cpu(), a, (const struct view[]){a->out, a->lse}));
 }
 
 /* P of the bounds above: for each element of dk, the sum of the weights of its key. */
@@ -105,7 +105,7 @@ static struct view weight_sums(const struct attention *a)
     ones.accumulate = false;
     const struct view dq = case_view(F64, query_rows(a), query_cols(a));
     const struct view dk = case_view(F64, key_rows(a), key_cols(a)), dv = case_view(F64, key_rows(a), key_cols(a));
-    assert_ok(backward(conform_reference(), &ones, (const struct view[]){dq, dk, dv}));
+    ck_ok(backward(conform_reference(), &ones, (const struct view[]){dq, dk, dv}));
     return dv;
 }
 
@@ -152,7 +152,7 @@ static void conform_attention(const char *name, const char *profile, struct atte
     for (int storage = 0; storage < 3; storage++) {
         const enum dtype type = storage == 1 ? F32 : BF16;
         struct attention a = {.shape = shape};
-        assert_ok(arithmetic_find(&a.how, profile));
+        ck_ok(arithmetic_find(&a.how, profile));
         a.q = case_uniform(type, query_rows(&a), query_cols(&a));
         a.k = case_uniform(type, key_rows(&a), key_cols(&a));
         a.v = case_uniform(type, key_rows(&a), key_cols(&a));
@@ -256,10 +256,10 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        causal_attention_with_grouped_queries_is_within_bound, full_attention_of_odd_sizes_is_within_bound,
-        attention_over_several_key_blocks_is_within_bound,     attention_over_chunk_pairs_is_within_bound,
-        attention_of_queries_that_see_nothing_is_within_bound, attention_merge_is_within_bound,
+    const struct suite_test tests[] = {
+        {causal_attention_with_grouped_queries_is_within_bound, 1}, {full_attention_of_odd_sizes_is_within_bound, 1},
+        {attention_over_several_key_blocks_is_within_bound, 1},     {attention_over_chunk_pairs_is_within_bound, 1},
+        {attention_of_queries_that_see_nothing_is_within_bound, 1}, {attention_merge_is_within_bound, 1},
     };
-    return cases_run("attention", tests, sizeof tests / sizeof *tests);
+    return cases_run("attention", tests, COUNT(tests));
 }

@@ -1,9 +1,9 @@
 /* The certificate: what it must catch, whom it accuses, and that it survives its file. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/small_model.h"
+#include "tests/suite.h"
 
 /* ---- planted bit flips ---- */
 
@@ -67,7 +67,7 @@ static void check_flip(struct recompute_policy policy, enum pass_phase phase, in
 static const enum block_tensor made[] = {TENSOR_NORM1,     TENSOR_RSTD1, TENSOR_QKV_RAW,   TENSOR_QKV,
                                          TENSOR_ATTENTION, TENSOR_LSE,   TENSOR_PROJECTED, TENSOR_MIDDLE,
                                          TENSOR_NORM2,     TENSOR_RSTD2, TENSOR_GATE_UP,   TENSOR_ACTIVATED};
-enum { MADE = sizeof made / sizeof *made, BITS = 16 };
+enum { MADE = COUNT(made), BITS = 16 };
 
 START_TEST(flip_in_recompute_is_caught_and_recompute_accused)
 {
@@ -235,7 +235,7 @@ START_TEST(fault_text_is_parsed_whole)
                                         "gemm-order:from=-1",
                                         "gemm-order:from=1x",
                                         "x:y=1"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    for (int i = 0; i < COUNT(wrong); i++)
         ck_assert_msg(fault_parse(&f, wrong[i]) == ERR_USAGE, "'%s' was accepted", wrong[i]);
 }
 END_TEST
@@ -265,26 +265,20 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("certificate");
-    TCase *t = tcase_create("certificate");
-    tcase_set_timeout(t, 120);
-    tcase_add_loop_test(t, flip_in_recompute_is_caught_and_recompute_accused, 0, MADE * BITS);
-    tcase_add_loop_test(t, flip_in_forward_is_caught_and_forward_accused, 0, MADE);
-    tcase_add_loop_test(t, flip_in_stored_input_is_caught_and_storage_accused, 0, BITS);
-    tcase_add_loop_test(t, flip_inside_uniform_chunk_is_caught_in_inner_layers, 0, BITS);
-    tcase_add_loop_test(t, flip_in_selective_rebuild_is_caught, 0, 2 * BITS);
-    tcase_add_test(t, flip_is_measured_element_by_element);
-    tcase_add_test(t, rng_redrawn_accuses_recompute_at_first_dropout);
-    tcase_add_loop_test(t, gemm_order_accuses_recompute_at_first_gemm, 0, 2);
-    tcase_add_test(t, stale_weights_act_from_the_second_step);
-    tcase_add_test(t, fault_acts_only_in_its_layers_steps_and_rank);
-    tcase_add_test(t, random_recompute_arithmetic_is_caught);
-    tcase_add_test(t, fault_text_is_parsed_whole);
-    tcase_add_test(t, certificate_survives_its_file);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const struct suite_test tests[] = {
+        {flip_in_recompute_is_caught_and_recompute_accused, MADE * BITS},
+        {flip_in_forward_is_caught_and_forward_accused, MADE},
+        {flip_in_stored_input_is_caught_and_storage_accused, BITS},
+        {flip_inside_uniform_chunk_is_caught_in_inner_layers, BITS},
+        {flip_in_selective_rebuild_is_caught, 2 * BITS},
+        {flip_is_measured_element_by_element, 1},
+        {rng_redrawn_accuses_recompute_at_first_dropout, 1},
+        {gemm_order_accuses_recompute_at_first_gemm, 2},
+        {stale_weights_act_from_the_second_step, 1},
+        {fault_acts_only_in_its_layers_steps_and_rank, 1},
+        {random_recompute_arithmetic_is_caught, 1},
+        {fault_text_is_parsed_whole, 1},
+        {certificate_survives_its_file, 1},
+    };
+    return suite_run("certificate", tests, COUNT(tests));
 }

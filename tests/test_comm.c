@@ -1,10 +1,10 @@
 /* Collectives. Alone this runs in a world of one; test_comm.sh starts it on several ranks. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/comm.h"
+#include "tests/suite.h"
 
 static struct comm *comm;
 
@@ -25,7 +25,7 @@ START_TEST(sum_follows_the_order_of_arrays_and_ranks)
         for (int64_t i = 0; i < N; i++)
             ((float *)x[a].data)[i] = part(rank * ARRAYS + a, i);
     }
-    ck_assert_int_eq(comm_sum_in_order(comm, x, ARRAYS), OK);
+    ck_ok(comm_sum_in_order(comm, x, ARRAYS));
     for (int64_t i = 0; i < N; i++) {
         float expected = part(0, i);
         for (int a = 1; a < size * ARRAYS; a++)
@@ -47,33 +47,33 @@ END_TEST
 
 START_TEST(error_of_the_lowest_rank_reaches_all)
 {
-    int rank = comm_rank(comm), last = comm_size(comm) - 1;
-    ck_assert_int_eq(comm_agree(comm, OK), OK);
-    status mine = rank == last ? FAIL(ERR_INPUT, "file %d is damaged", rank) : OK;
+    int rank = comm_rank(comm), lowest = comm_size(comm) / 2; /* of 3 ranks two fail */
+    ck_ok(comm_agree(comm, OK));
+    status mine = rank >= lowest ? FAIL(ERR_INPUT, "file %d is damaged", rank) : OK;
     ck_assert_int_eq(comm_agree(comm, mine), ERR_INPUT);
     char text[32];
-    snprintf(text, sizeof text, "file %d is damaged", last);
-    ck_assert_ptr_nonnull(strstr(status_text(), text));
+    snprintf(text, sizeof text, "file %d is damaged", lowest);
+    ck_said(text);
 }
 END_TEST
 
 START_TEST(values_reach_every_rank)
 {
     int rank = comm_rank(comm), size = comm_size(comm), *all = calloc((size_t)size, sizeof *all), word = 41 + rank;
-    ck_assert_int_eq(comm_gather(comm, &word, sizeof word, all), OK);
+    ck_ok(comm_gather(comm, &word, sizeof word, all));
     for (int r = 0; r < size; r++)
         ck_assert_int_eq(all[r], 41 + r);
     free(all);
-    ck_assert_int_eq(comm_broadcast(comm, &word, sizeof word), OK);
+    ck_ok(comm_broadcast(comm, &word, sizeof word));
     ck_assert_int_eq(word, 41);
     double sum = rank + 0.5;
-    ck_assert_int_eq(comm_sum_double(comm, &sum), OK);
+    ck_ok(comm_sum_double(comm, &sum));
     ck_assert_double_eq(sum, size * (size - 1) / 2 + 0.5 * size);
     bool flag = rank == size - 1;
-    ck_assert_int_eq(comm_any(comm, &flag), OK);
+    ck_ok(comm_any(comm, &flag));
     ck_assert(flag);
     flag = false;
-    ck_assert_int_eq(comm_any(comm, &flag), OK);
+    ck_ok(comm_any(comm, &flag));
     ck_assert(!flag);
 }
 END_TEST
@@ -81,7 +81,7 @@ END_TEST
 START_TEST(ring_passes_to_the_next_rank)
 {
     int rank = comm_rank(comm), size = comm_size(comm), out = 7 * rank, in = -1;
-    ck_assert_int_eq(comm_exchange(comm, &out, (rank + 1) % size, &in, (rank + size - 1) % size, sizeof out), OK);
+    ck_ok(comm_exchange(comm, &out, (rank + 1) % size, &in, (rank + size - 1) % size, sizeof out));
     ck_assert_int_eq(in, 7 * ((rank + size - 1) % size));
 }
 END_TEST
@@ -89,20 +89,16 @@ END_TEST
 int main(int argc, char **argv)
 {
     if (comm_open(&comm, &argc, &argv) != OK)
-        return 1;
-    Suite *suite = suite_create("comm");
-    TCase *t = tcase_create("comm");
-    tcase_add_test(t, sum_follows_the_order_of_arrays_and_ranks);
-    tcase_add_test(t, sum_refuses_other_types);
-    tcase_add_test(t, error_of_the_lowest_rank_reaches_all);
-    tcase_add_test(t, values_reach_every_rank);
-    tcase_add_test(t, ring_passes_to_the_next_rank);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* MPI does not survive a fork */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+        return EXIT_FAILURE;
+    const struct suite_test tests[] = {
+        {sum_follows_the_order_of_arrays_and_ranks, 1},
+        {sum_refuses_other_types, 1},
+        {error_of_the_lowest_rank_reaches_all, 1},
+        {values_reach_every_rank, 1},
+        {ring_passes_to_the_next_rank, 1},
+    };
+    /* MPI does not survive a fork. */
+    const int failed = suite_run_with("comm", tests, COUNT(tests), &(const struct suite_options){.one_process = true});
     comm_close(comm);
-    return failed != 0;
+    return failed;
 }

@@ -1,10 +1,10 @@
 /* The whole model: gradients against finite differences, and bit-equal under every policy. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/small_model.h"
+#include "tests/suite.h"
 
 static bool same_bits(const struct view *a, const struct view *b)
 {
@@ -101,7 +101,7 @@ static const struct {
     {"selective", NULL, -1, "layernorm", 4 * 5},
     {"selective", NULL, -1, "core_attn,mlp,layernorm", 8 * 5},
 };
-enum { POLICIES = sizeof policies / sizeof *policies };
+enum { POLICIES = COUNT(policies) };
 
 static void check_policy(struct decoder_options o, int i)
 {
@@ -227,22 +227,16 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("decoder");
-    TCase *t = tcase_create("decoder");
-    tcase_set_timeout(t, 120);
-    tcase_add_test(t, gradient_tied_equals_finite_differences);
-    tcase_add_test(t, gradient_untied_recomputed_equals_finite_differences);
-    tcase_add_loop_test(t, gradient_under_policy_equals_stored_bit_for_bit, 0, POLICIES);
-    tcase_add_loop_test(t, gradient_under_policy_with_random_orders_equals_stored_bit_for_bit, 0, POLICIES);
-    tcase_add_loop_test(t, gradient_in_f32_under_policy_equals_stored_bit_for_bit, 0, POLICIES);
-    tcase_add_loop_test(t, fp32_recompute_counts_differences_as_expected, 0, POLICIES);
-    tcase_add_test(t, loss_does_not_depend_on_micro_batch);
-    tcase_add_test(t, gradient_does_not_depend_on_threads);
-    tcase_add_test(t, gradient_depends_on_order_of_reduction);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const struct suite_test tests[] = {
+        {gradient_tied_equals_finite_differences, 1},
+        {gradient_untied_recomputed_equals_finite_differences, 1},
+        {gradient_under_policy_equals_stored_bit_for_bit, POLICIES},
+        {gradient_under_policy_with_random_orders_equals_stored_bit_for_bit, POLICIES},
+        {gradient_in_f32_under_policy_equals_stored_bit_for_bit, POLICIES},
+        {fp32_recompute_counts_differences_as_expected, POLICIES},
+        {loss_does_not_depend_on_micro_batch, 1},
+        {gradient_does_not_depend_on_threads, 1},
+        {gradient_depends_on_order_of_reduction, 1},
+    };
+    return suite_run("decoder", tests, COUNT(tests));
 }

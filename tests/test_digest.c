@@ -7,7 +7,7 @@ static struct digest digest_sum(const struct view *x, enum dtype as, const int64
 {
     struct digest tiles[8], sum = {{0, 0}};
     ck_assert_int_le(digest_tiles(x->rows), 8);
-    assert_ok(reference_ops.digest(NULL, tiles, x, as, row_id));
+    ck_ok(reference_ops.digest(NULL, tiles, x, as, row_id));
     for (int64_t i = 0; i < digest_tiles(x->rows); i++) {
         sum.lane[0] += tiles[i].lane[0];
         sum.lane[1] += tiles[i].lane[1];
@@ -17,7 +17,7 @@ static struct digest digest_sum(const struct view *x, enum dtype as, const int64
 
 /* Ragged columns: 5 BF16 leave 3 elements of padding in the last word, 5 F32 leave one. */
 static const enum dtype types[] = {BF16, F32, F64};
-enum { TYPES = sizeof types / sizeof *types, COLS = 5 };
+enum { TYPES = COUNT(types), COLS = 5 };
 
 START_TEST(digest_of_one_word_follows_the_definition)
 {
@@ -55,7 +55,7 @@ START_TEST(digest_tiles_hold_64_rows_each)
     const struct view x = case_uniform(F32, 130, COLS);
     const int64_t *row_id = case_row_ids(130, 0, 1);
     struct digest tiles[3];
-    assert_ok(reference_ops.digest(NULL, tiles, &x, F32, row_id));
+    ck_ok(reference_ops.digest(NULL, tiles, &x, F32, row_id));
     for (int64_t i = 0; i < 3; i++) {
         const struct view part = view_rows(&x, 64 * i, i < 2 ? 64 : 2);
         const struct digest alone = digest_sum(&part, F32, row_id + 64 * i);
@@ -136,15 +136,15 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        digest_of_one_word_follows_the_definition,
-        digest_of_row_parts_adds_up_to_the_whole,
-        digest_tiles_hold_64_rows_each,
-        digest_changes_with_every_single_bit,
-        digest_sees_where_a_value_lies,
-        digest_ignores_stride_and_neighbouring_columns,
-        digest_as_another_type_is_that_of_the_rounded_tensor,
-        digest_tells_apart_nan_payloads_and_zeros,
+    const struct suite_test tests[] = {
+        {digest_of_one_word_follows_the_definition, 1},
+        {digest_of_row_parts_adds_up_to_the_whole, 1},
+        {digest_tiles_hold_64_rows_each, 1},
+        {digest_changes_with_every_single_bit, 1},
+        {digest_sees_where_a_value_lies, 1},
+        {digest_ignores_stride_and_neighbouring_columns, 1},
+        {digest_as_another_type_is_that_of_the_rounded_tensor, 1},
+        {digest_tells_apart_nan_payloads_and_zeros, 1},
     };
-    return cases_run("digest", tests, sizeof tests / sizeof *tests);
+    return cases_run("digest", tests, COUNT(tests));
 }

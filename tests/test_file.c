@@ -1,17 +1,17 @@
 /* Files: whole or not at all, one writer at a time, and folders removed without following links. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "data/file.h"
+#include "tests/suite.h"
 #include "tests/temporary.h"
 
 static void expect_content(const char *path, const char *text)
 {
     char *bytes;
     size_t size;
-    ck_assert_msg(file_read(path, 1000, &bytes, &size) == OK, "%s", status_text());
+    ck_ok(file_read(path, 1000, &bytes, &size));
     ck_assert_uint_eq(size, strlen(text));
     ck_assert_str_eq(bytes, text);
     free(bytes);
@@ -20,8 +20,8 @@ static void expect_content(const char *path, const char *text)
 START_TEST(file_write_replaces_whole)
 {
     const char *path = temporary_path("replaced");
-    ck_assert_int_eq(file_write(path, "a longer text", 13), OK);
-    ck_assert_int_eq(file_write(path, "short", 5), OK);
+    ck_ok(file_write(path, "a longer text", 13));
+    ck_ok(file_write(path, "short", 5));
     expect_content(path, "short");
 }
 END_TEST
@@ -30,9 +30,9 @@ START_TEST(file_draft_abandoned_keeps_old_file)
 {
     struct file_draft draft;
     const char *path = temporary_path("kept");
-    ck_assert_int_eq(file_write(path, "old", 3), OK);
-    ck_assert_int_eq(file_draft_open(&draft, path), OK);
-    ck_assert_int_eq(file_draft_write(&draft, "new", 3), OK);
+    ck_ok(file_write(path, "old", 3));
+    ck_ok(file_draft_open(&draft, path));
+    ck_ok(file_draft_write(&draft, "new", 3));
     expect_content(path, "old");
     file_draft_abandon(&draft);
     expect_content(path, "old");
@@ -44,11 +44,11 @@ START_TEST(file_draft_second_writer_refused)
 {
     struct file_draft first, second;
     const char *path = temporary_path("contended");
-    ck_assert_int_eq(file_draft_open(&first, path), OK);
+    ck_ok(file_draft_open(&first, path));
     ck_assert_int_eq(file_draft_open(&second, path), ERR_IO);
-    ck_assert_ptr_nonnull(strstr(status_text(), "another process is writing"));
-    ck_assert_int_eq(file_draft_commit(&first, true), OK);
-    ck_assert_int_eq(file_draft_open(&second, path), OK);
+    ck_said("another process is writing");
+    ck_ok(file_draft_commit(&first, true));
+    ck_ok(file_draft_open(&second, path));
     file_draft_abandon(&second);
 }
 END_TEST
@@ -56,8 +56,8 @@ END_TEST
 START_TEST(file_draft_takes_over_remains)
 {
     const char *path = temporary_path("remains");
-    ck_assert_int_eq(file_write(temporary_path("remains.partial"), "left by a killed writer", 23), OK);
-    ck_assert_int_eq(file_write(path, "new", 3), OK);
+    ck_ok(file_write(temporary_path("remains.partial"), "left by a killed writer", 23));
+    ck_ok(file_write(path, "new", 3));
     expect_content(path, "new");
 }
 END_TEST
@@ -67,10 +67,10 @@ START_TEST(file_read_beyond_limit_or_absent_refused)
     char *bytes;
     size_t size;
     const char *path = temporary_path("limit");
-    ck_assert_int_eq(file_write(path, "12345", 5), OK);
+    ck_ok(file_write(path, "12345", 5));
     ck_assert_int_eq(file_read(path, 4, &bytes, &size), ERR_INPUT);
     ck_assert_int_eq(file_read(temporary_path("absent"), 4, &bytes, &size), ERR_IO);
-    ck_assert_ptr_nonnull(strstr(status_text(), "absent"));
+    ck_said("absent");
     ck_assert_int_eq(file_read(temporary_folder(), 4, &bytes, &size), ERR_INPUT);
 }
 END_TEST
@@ -79,8 +79,8 @@ START_TEST(file_empty_maps_to_null)
 {
     const void *bytes = "";
     size_t size = 1;
-    ck_assert_int_eq(file_write(temporary_path("empty"), "", 0), OK);
-    ck_assert_int_eq(file_map(temporary_path("empty"), &bytes, &size), OK);
+    ck_ok(file_write(temporary_path("empty"), "", 0));
+    ck_ok(file_map(temporary_path("empty"), &bytes, &size));
     ck_assert_ptr_null(bytes);
     ck_assert_uint_eq(size, 0);
     file_unmap(bytes, size);
@@ -89,16 +89,16 @@ END_TEST
 
 START_TEST(folder_made_deep_and_removed_without_following_links)
 {
-    ck_assert_int_eq(file_write(temporary_path("outside"), "stays", 5), OK);
-    ck_assert_int_eq(file_make_folder(temporary_path("tree/a/b")), OK);
-    ck_assert_int_eq(file_make_folder(temporary_path("tree/a/b")), OK);
-    ck_assert_int_eq(file_write(temporary_path("tree/a/file"), "x", 1), OK);
+    ck_ok(file_write(temporary_path("outside"), "stays", 5));
+    ck_ok(file_make_folder(temporary_path("tree/a/b")));
+    ck_ok(file_make_folder(temporary_path("tree/a/b")));
+    ck_ok(file_write(temporary_path("tree/a/file"), "x", 1));
     ck_assert_int_eq(symlink(temporary_folder(), temporary_path("tree/a/loop")), 0);
     ck_assert_int_eq(file_make_folder(temporary_path("tree/a/file/c")), ERR_IO);
-    ck_assert_msg(file_remove_folder(temporary_path("tree")) == OK, "%s", status_text());
+    ck_ok(file_remove_folder(temporary_path("tree")));
     ck_assert(!file_exists(temporary_path("tree")));
     expect_content(temporary_path("outside"), "stays");
-    ck_assert_int_eq(file_remove_folder(temporary_path("tree")), OK);
+    ck_ok(file_remove_folder(temporary_path("tree")));
 }
 END_TEST
 
@@ -112,12 +112,12 @@ START_TEST(walk_visits_regular_files_in_byte_order)
 {
     char seen[100] = "";
     static const char *const files[] = {"walk/b", "walk/B", "walk/a/z", "walk/a-", "walk/c/a"};
-    ck_assert_int_eq(file_make_folder(temporary_path("walk/a")), OK);
-    ck_assert_int_eq(file_make_folder(temporary_path("walk/c")), OK);
+    ck_ok(file_make_folder(temporary_path("walk/a")));
+    ck_ok(file_make_folder(temporary_path("walk/c")));
     for (int i = 0; i < 5; i++)
-        ck_assert_int_eq(file_write(temporary_path(files[i]), "x", 1), OK);
+        ck_ok(file_write(temporary_path(files[i]), "x", 1));
     ck_assert_int_eq(symlink("b", temporary_path("walk/link")), 0);
-    ck_assert_int_eq(file_walk(temporary_path("walk"), note, seen), OK);
+    ck_ok(file_walk(temporary_path("walk"), note, seen));
     ck_assert_str_eq(seen, "/B/z/a-/b/a");
 }
 END_TEST
@@ -136,23 +136,16 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("file");
-    TCase *tests = tcase_create("file");
-    tcase_add_test(tests, file_write_replaces_whole);
-    tcase_add_test(tests, file_draft_abandoned_keeps_old_file);
-    tcase_add_test(tests, file_draft_second_writer_refused);
-    tcase_add_test(tests, file_draft_takes_over_remains);
-    tcase_add_test(tests, file_read_beyond_limit_or_absent_refused);
-    tcase_add_test(tests, file_empty_maps_to_null);
-    tcase_add_test(tests, folder_made_deep_and_removed_without_following_links);
-    tcase_add_test(tests, walk_visits_regular_files_in_byte_order);
-    tcase_add_test(tests, xxh3_is_canonical_and_reads_back);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    temporary_folder();
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    temporary_remove();
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    const struct suite_test tests[] = {
+        {file_write_replaces_whole, 1},
+        {file_draft_abandoned_keeps_old_file, 1},
+        {file_draft_second_writer_refused, 1},
+        {file_draft_takes_over_remains, 1},
+        {file_read_beyond_limit_or_absent_refused, 1},
+        {file_empty_maps_to_null, 1},
+        {folder_made_deep_and_removed_without_following_links, 1},
+        {walk_visits_regular_files_in_byte_order, 1},
+        {xxh3_is_canonical_and_reads_back, 1},
+    };
+    return suite_run("file", tests, COUNT(tests));
 }

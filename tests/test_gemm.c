@@ -7,19 +7,19 @@
 #include "kernels/element.h"
 
 static const char *const profiles[] = {"exact", "h800-sim", "l40s-sim", "random"};
-enum { PROFILES = sizeof profiles / sizeof *profiles };
+enum { PROFILES = COUNT(profiles) };
 
 static const enum plan_op orientations[] = {PLAN_GEMM_NT, PLAN_GEMM_NN, PLAN_GEMM_TN};
 
 /* Odd sizes, single elements, more than one chunk of every profile, enough work for several threads. */
 static const int64_t shapes[][3] = {{1, 1, 1}, {3, 5, 7}, {33, 17, 64}, {67, 45, 130}, {16, 48, 257}, {130, 70, 33}};
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { SHAPES = COUNT(shapes) };
 
 static const struct mix {
     enum dtype a, b, c;
     bool accumulate;
 } mixes[] = {{BF16, BF16, BF16, false}, {BF16, F32, F32, false}, {F32, BF16, F32, true}, {F32, F32, BF16, false}};
-enum { MIXES = sizeof mixes / sizeof *mixes };
+enum { MIXES = COUNT(mixes) };
 
 struct product {
     struct arithmetic how;
@@ -54,7 +54,7 @@ static struct product product_of(fill_matrix *fill, const char *profile, enum pl
     p.accumulate = mix->accumulate;
     p.a = op == PLAN_GEMM_TN ? fill(mix->a, p.k, p.m) : fill(mix->a, p.m, p.k);
     p.b = op == PLAN_GEMM_NT ? fill(mix->b, p.n, p.k) : fill(mix->b, p.k, p.n);
-    assert_ok(arithmetic_find(&p.how, profile));
+    ck_ok(arithmetic_find(&p.how, profile));
     return p;
 }
 
@@ -74,7 +74,7 @@ static struct view rounding_bound(const struct product *p, const struct view *st
     magnitude.a = case_magnitude(&p->a, F64);
     magnitude.b = case_magnitude(&p->b, F64);
     const struct view bound = start ? case_magnitude(start, F64) : case_view(F64, p->m, p->n);
-    assert_ok(multiply(conform_reference(), &magnitude, &bound));
+    ck_ok(multiply(conform_reference(), &magnitude, &bound));
     const int64_t chunks = p->how.gemm_chunk ? (p->k + p->how.gemm_chunk - 1) / p->how.gemm_chunk : 1;
     for (int64_t r = 0; r < p->m; r++)
         for (int64_t c = 0; c < p->n; c++)
@@ -144,10 +144,10 @@ START_TEST(gemm_follows_its_plan_bit_by_bit)
             for (int s = 0; s < SHAPES; s++) {
                 const struct product p = product_of(case_uniform, profiles[i], orientations[o], shapes[s], &sum);
                 const struct view start = case_uniform(F32, p.m, p.n), c = case_copy(&start, F32);
-                assert_ok(multiply(conform_cpu(), &p, &c));
+                ck_ok(multiply(conform_cpu(), &p, &c));
                 const int64_t dims[6] = {p.m, p.n, p.k};
                 const struct plan *plan;
-                assert_ok(device_plan(conform_cpu(), &p.how, p.op, dims, &plan));
+                ck_ok(device_plan(conform_cpu(), &p.how, p.op, dims, &plan));
                 for (int64_t r = 0; r < p.m; r++)
                     for (int64_t col = 0; col < p.n; col++)
                         if ((float)element_load(&c, r, col) !=
@@ -169,8 +169,8 @@ START_TEST(gemm_of_some_rows_gives_the_bits_of_the_whole)
             struct product part = whole;
             part.m = 19;
             part.a = whole.op == PLAN_GEMM_TN ? view_cols(&whole.a, 23, 19) : view_rows(&whole.a, 23, 19);
-            assert_ok(multiply(conform_cpu(), &whole, &c));
-            assert_ok(multiply(conform_cpu(), &part, &part_c));
+            ck_ok(multiply(conform_cpu(), &whole, &c));
+            ck_ok(multiply(conform_cpu(), &part, &part_c));
             const struct view same = view_rows(&c, 23, 19);
             ck_assert_uint_eq(case_differing(&same, &part_c), 0);
         }
@@ -187,8 +187,8 @@ START_TEST(gemm_of_profiles_differs_in_bits)
     struct view c[PROFILES];
     for (int i = 0; i < PROFILES; i++) {
         c[i] = case_view(F32, 20, 20);
-        assert_ok(arithmetic_find(&p.how, profiles[i]));
-        assert_ok(multiply(conform_cpu(), &p, &c[i]));
+        ck_ok(arithmetic_find(&p.how, profiles[i]));
+        ck_ok(multiply(conform_cpu(), &p, &c[i]));
         for (int j = 0; j < i; j++)
             ck_assert_uint_gt(case_differing(&c[i], &c[j]), 0);
     }
@@ -202,10 +202,10 @@ START_TEST(random_order_repeats_with_its_draw_and_changes_with_another)
     const int64_t shape[] = {20, 20, 64};
     struct product p = product_of(case_uniform, "random", PLAN_GEMM_NN, shape, &mix);
     const struct view c = case_view(F32, 20, 20), again = case_view(F32, 20, 20);
-    assert_ok(multiply(conform_cpu(), &p, &c));
+    ck_ok(multiply(conform_cpu(), &p, &c));
     for (uint64_t draw = 0; draw < 10; draw++) {
         p.draw = draw;
-        assert_ok(multiply(conform_cpu(), &p, &again));
+        ck_ok(multiply(conform_cpu(), &p, &again));
         const uint64_t differing = case_differing(&c, &again);
         ck_assert_msg((differing == 0) == (draw == 5), "draw %d: %d elements differ", (int)draw, (int)differing);
     }
@@ -215,10 +215,10 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        gemm_stays_within_its_rounding_bound, gemm_of_integers_is_exact_in_every_order,
-        gemm_follows_its_plan_bit_by_bit,     gemm_of_some_rows_gives_the_bits_of_the_whole,
-        gemm_of_profiles_differs_in_bits,     random_order_repeats_with_its_draw_and_changes_with_another,
+    const struct suite_test tests[] = {
+        {gemm_stays_within_its_rounding_bound, 1}, {gemm_of_integers_is_exact_in_every_order, 1},
+        {gemm_follows_its_plan_bit_by_bit, 1},     {gemm_of_some_rows_gives_the_bits_of_the_whole, 1},
+        {gemm_of_profiles_differs_in_bits, 1},     {random_order_repeats_with_its_draw_and_changes_with_another, 1},
     };
-    return cases_run("gemm", tests, sizeof tests / sizeof *tests);
+    return cases_run("gemm", tests, COUNT(tests));
 }

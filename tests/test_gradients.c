@@ -44,7 +44,7 @@ static double weighted_sum(const struct view *weight, const struct view *y)
 static struct plan plan_of(enum plan_op op, int64_t m, int64_t n, int64_t k)
 {
     struct plan plan = {.op = op, .dims = {m, n, k}};
-    assert_ok(reference_ops.plan(NULL, &plan));
+    ck_ok(reference_ops.plan(NULL, &plan));
     return plan;
 }
 
@@ -56,7 +56,7 @@ struct linear {
 static double linear_loss(const void *self)
 {
     const struct linear *l = self;
-    assert_ok(reference_ops.gemm(NULL, &l->plan, 0, &l->y, &l->x, &l->w, false));
+    ck_ok(reference_ops.gemm(NULL, &l->plan, 0, &l->y, &l->x, &l->w, false));
     return weighted_sum(&l->dy, &l->y);
 }
 
@@ -67,8 +67,8 @@ START_TEST(gemm_nn_and_tn_are_the_gradients_of_gemm_nt)
                              case_view(F64, M, N), case_uniform(F64, M, N)};
     const struct view dx = case_view(F64, M, K), dw = case_view(F64, N, K);
     const struct plan to_x = plan_of(PLAN_GEMM_NN, M, K, N), to_w = plan_of(PLAN_GEMM_TN, N, K, M);
-    assert_ok(reference_ops.gemm(NULL, &to_x, 0, &dx, &l.dy, &l.w, false));
-    assert_ok(reference_ops.gemm(NULL, &to_w, 0, &dw, &l.dy, &l.x, false));
+    ck_ok(reference_ops.gemm(NULL, &to_x, 0, &dx, &l.dy, &l.w, false));
+    ck_ok(reference_ops.gemm(NULL, &to_w, 0, &dw, &l.dy, &l.x, false));
     check_slope("dx", linear_loss, &l, &l.x, &dx);
     check_slope("dw", linear_loss, &l, &l.w, &dw);
 }
@@ -82,7 +82,7 @@ struct attention {
 static double attention_loss(const void *self)
 {
     const struct attention *a = self;
-    assert_ok(reference_ops.attention_forward(NULL, NULL, a->shape, &a->out, &a->lse, &a->q, &a->k, &a->v));
+    ck_ok(reference_ops.attention_forward(NULL, NULL, a->shape, &a->out, &a->lse, &a->q, &a->k, &a->v));
     return weighted_sum(&a->d_out, &a->out);
 }
 
@@ -100,8 +100,8 @@ static void check_attention(const struct attention_shape *s)
     const struct view dq = case_view(F64, q_rows, q_cols), dk = case_view(F64, k_rows, k_cols);
     const struct view dv = case_view(F64, k_rows, k_cols);
     attention_loss(&a);
-    assert_ok(reference_ops.attention_backward(NULL, NULL, s, &dq, &dk, &dv, &a.d_out, &a.q, &a.k, &a.v, &a.out, &a.lse,
-                                               false));
+    ck_ok(reference_ops.attention_backward(NULL, NULL, s, &dq, &dk, &dv, &a.d_out, &a.q, &a.k, &a.v, &a.out, &a.lse,
+                                           false));
     check_slope("dq", attention_loss, &a, &a.q, &dq);
     check_slope("dk", attention_loss, &a, &a.k, &dk);
     check_slope("dv", attention_loss, &a, &a.v, &dv);
@@ -147,7 +147,7 @@ struct norm {
 static double norm_loss(const void *self)
 {
     const struct norm *n = self;
-    assert_ok(reference_ops.rmsnorm_forward(NULL, &n->y, &n->rstd, &n->x, &n->w, eps));
+    ck_ok(reference_ops.rmsnorm_forward(NULL, &n->y, &n->rstd, &n->x, &n->w, eps));
     return weighted_sum(&n->dy, &n->y);
 }
 
@@ -159,7 +159,7 @@ START_TEST(rmsnorm_backward_matches_differences)
     const struct view dx = case_view(F64, R, C), dw = case_view(F64, 1, C);
     norm_loss(&n);
     case_fill(&dx, 0);
-    assert_ok(reference_ops.rmsnorm_backward(NULL, &dx, &dw, &n.dy, &n.x, &n.w, &n.rstd, false));
+    ck_ok(reference_ops.rmsnorm_backward(NULL, &dx, &dw, &n.dy, &n.x, &n.w, &n.rstd, false));
     check_slope("dx", norm_loss, &n, &n.x, &dx);
     check_slope("dw", norm_loss, &n, &n.w, &dw);
 }
@@ -174,8 +174,8 @@ struct rope {
 static double rope_loss(const void *self)
 {
     const struct rope *r = self;
-    assert_ok(reference_ops.convert(NULL, &r->y, &r->x));
-    assert_ok(reference_ops.rope(NULL, &r->y, r->head_dim, &r->table, r->position, 1));
+    ck_ok(reference_ops.convert(NULL, &r->y, &r->x));
+    ck_ok(reference_ops.rope(NULL, &r->y, r->head_dim, &r->table, r->position, 1));
     return weighted_sum(&r->dy, &r->y);
 }
 
@@ -186,7 +186,7 @@ START_TEST(rope_backward_matches_differences)
                            case_uniform(F64, POSITIONS, HEAD), case_uniform(F64, R, 2 * HEAD),
                            case_tokens(R, POSITIONS),          HEAD};
     const struct view dx = case_copy(&r.dy, F64);
-    assert_ok(reference_ops.rope(NULL, &dx, HEAD, &r.table, r.position, -1));
+    ck_ok(reference_ops.rope(NULL, &dx, HEAD, &r.table, r.position, -1));
     check_slope("dx", rope_loss, &r, &r.x, &dx);
 }
 END_TEST
@@ -198,7 +198,7 @@ struct unary {
 static double swiglu_loss(const void *self)
 {
     const struct unary *u = self;
-    assert_ok(reference_ops.swiglu_forward(NULL, &u->y, &u->x));
+    ck_ok(reference_ops.swiglu_forward(NULL, &u->y, &u->x));
     return weighted_sum(&u->dy, &u->y);
 }
 
@@ -207,7 +207,7 @@ START_TEST(swiglu_backward_matches_differences)
     enum { R = 5, F = 7 };
     const struct unary u = {case_uniform(F64, R, 2 * F), case_view(F64, R, F), case_uniform(F64, R, F)};
     const struct view dx = case_view(F64, R, 2 * F);
-    assert_ok(reference_ops.swiglu_backward(NULL, &dx, &u.dy, &u.x));
+    ck_ok(reference_ops.swiglu_backward(NULL, &dx, &u.dy, &u.x));
     check_slope("dx", swiglu_loss, &u, &u.x, &dx);
 }
 END_TEST
@@ -222,7 +222,7 @@ struct dropout {
 static double dropout_loss(const void *self)
 {
     const struct dropout *d = self;
-    assert_ok(reference_ops.dropout_add(NULL, &d->u.y, NULL, &d->u.x, 0.4f, &dropout_site, d->row_id));
+    ck_ok(reference_ops.dropout_add(NULL, &d->u.y, NULL, &d->u.x, 0.4f, &dropout_site, d->row_id));
     return weighted_sum(&d->u.dy, &d->u.y);
 }
 
@@ -232,7 +232,7 @@ START_TEST(dropout_backward_matches_differences)
     const struct dropout d = {{case_uniform(F64, R, C), case_view(F64, R, C), case_uniform(F64, R, C)},
                               case_row_ids(R, 3, 2)};
     const struct view dx = case_view(F64, R, C);
-    assert_ok(reference_ops.dropout_backward(NULL, &dx, &d.u.dy, 0.4f, &dropout_site, d.row_id));
+    ck_ok(reference_ops.dropout_backward(NULL, &dx, &d.u.dy, 0.4f, &dropout_site, d.row_id));
     check_slope("dx", dropout_loss, &d, &d.u.x, &dx);
 }
 END_TEST
@@ -245,7 +245,7 @@ struct embedding {
 static double embedding_loss(const void *self)
 {
     const struct embedding *e = self;
-    assert_ok(reference_ops.embedding_forward(NULL, &e->u.y, &e->u.x, e->token));
+    ck_ok(reference_ops.embedding_forward(NULL, &e->u.y, &e->u.x, e->token));
     return weighted_sum(&e->u.dy, &e->u.y);
 }
 
@@ -256,7 +256,7 @@ START_TEST(embedding_backward_matches_differences)
                                 case_tokens(R, V)};
     const struct view d_table = case_view(F64, V, C);
     case_fill(&d_table, 0);
-    assert_ok(reference_ops.embedding_backward(NULL, &d_table, &e.u.dy, e.token));
+    ck_ok(reference_ops.embedding_backward(NULL, &d_table, &e.u.dy, e.token));
     check_slope("d_table", embedding_loss, &e, &e.u.x, &d_table);
 }
 END_TEST
@@ -269,7 +269,7 @@ struct cross_entropy {
 static double mean_cross_entropy(const void *self)
 {
     const struct cross_entropy *e = self;
-    assert_ok(reference_ops.cross_entropy(NULL, &e->loss, NULL, NULL, &e->logits, e->target, 0));
+    ck_ok(reference_ops.cross_entropy(NULL, &e->loss, NULL, NULL, &e->logits, e->target, 0));
     double sum = 0;
     for (int64_t r = 0; r < e->loss.rows; r++)
         sum += element_load(&e->loss, r, 0);
@@ -281,25 +281,25 @@ START_TEST(cross_entropy_gradient_matches_differences)
     enum { R = 4, V = 11 };
     const struct cross_entropy e = {case_uniform(F64, R, V), case_view(F64, R, 1), case_tokens(R, V)};
     const struct view d_logits = case_view(F64, R, V);
-    assert_ok(reference_ops.cross_entropy(NULL, &e.loss, NULL, &d_logits, &e.logits, e.target, 1.0f / R));
+    ck_ok(reference_ops.cross_entropy(NULL, &e.loss, NULL, &d_logits, &e.logits, e.target, 1.0f / R));
     check_slope("d_logits", mean_cross_entropy, &e, &e.logits, &d_logits);
 }
 END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        gemm_nn_and_tn_are_the_gradients_of_gemm_nt,
-        causal_attention_of_one_head_matches_differences,
-        full_attention_of_grouped_queries_matches_differences,
-        attention_over_chunk_pairs_matches_differences,
-        attention_of_a_query_that_sees_nothing_matches_differences,
-        rmsnorm_backward_matches_differences,
-        rope_backward_matches_differences,
-        swiglu_backward_matches_differences,
-        dropout_backward_matches_differences,
-        embedding_backward_matches_differences,
-        cross_entropy_gradient_matches_differences,
+    const struct suite_test tests[] = {
+        {gemm_nn_and_tn_are_the_gradients_of_gemm_nt, 1},
+        {causal_attention_of_one_head_matches_differences, 1},
+        {full_attention_of_grouped_queries_matches_differences, 1},
+        {attention_over_chunk_pairs_matches_differences, 1},
+        {attention_of_a_query_that_sees_nothing_matches_differences, 1},
+        {rmsnorm_backward_matches_differences, 1},
+        {rope_backward_matches_differences, 1},
+        {swiglu_backward_matches_differences, 1},
+        {dropout_backward_matches_differences, 1},
+        {embedding_backward_matches_differences, 1},
+        {cross_entropy_gradient_matches_differences, 1},
     };
-    return cases_run("gradients", tests, sizeof tests / sizeof *tests);
+    return cases_run("gradients", tests, COUNT(tests));
 }

@@ -1,18 +1,18 @@
 /* JSON lines: exact numbers survive, files are cut to an offset, damaged lines are refused with their number. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/file.h"
 #include "data/jsonl.h"
+#include "tests/suite.h"
 #include "tests/temporary.h"
 
 static double through_json(double value)
 {
     double back;
     json_t *object = json_pack("{so}", "x", json_exact(value));
-    ck_assert_msg(json_exact_read(&back, object, "x", "test") == OK, "%s", status_text());
+    ck_ok(json_exact_read(&back, object, "x", "test"));
     json_decref(object);
     return back;
 }
@@ -21,7 +21,7 @@ START_TEST(exact_every_kind_of_double_survives)
 {
     static const double values[] = {0.0,       -0.0,      1.0,     -1.5,     0x1.8p+1, 0x1.fffffffffffffp+1023,
                                     0x1p-1022, 0x1p-1074, 1.0 / 3, INFINITY, -INFINITY};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (int i = 0; i < COUNT(values); i++) {
         double back = through_json(values[i]);
         ck_assert_mem_eq(&back, &values[i], sizeof back);
     }
@@ -35,10 +35,10 @@ START_TEST(exact_other_texts_refused)
     static const char *const texts[] = {"",          "1.5",  "0x1.80p+1", "0X1.8P+1", " 0x1.8p+1",
                                         "0x1.8p+1 ", "-nan", "NAN",       "1e400"};
     double back;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (int i = 0; i < COUNT(texts); i++) {
         json_t *object = json_pack("{ss}", "loss", texts[i]);
         ck_assert_int_eq(json_exact_read(&back, object, "loss", "m.jsonl:3"), ERR_INPUT);
-        ck_assert_ptr_nonnull(strstr(status_text(), "m.jsonl:3: \"loss\""));
+        ck_said("m.jsonl:3: \"loss\"");
         json_decref(object);
     }
     json_t *number = json_pack("{sf}", "loss", 1.5);
@@ -51,12 +51,12 @@ END_TEST
 static void write_metrics(const char *path, uint64_t offset, int64_t first, int64_t last, uint64_t *end)
 {
     struct jsonl *j;
-    ck_assert_msg(jsonl_open(&j, path, offset) == OK, "%s", status_text());
+    ck_ok(jsonl_open(&j, path, offset));
     for (int64_t step = first; step <= last; step++) {
         struct metric m = {step, 5.0 / (double)step, 0.25, 1e-3, 1024};
-        ck_assert_int_eq(metric_append(j, &m), OK);
+        ck_ok(metric_append(j, &m));
     }
-    ck_assert_int_eq(jsonl_sync(j), OK);
+    ck_ok(jsonl_sync(j));
     *end = jsonl_offset(j);
     jsonl_close(j);
 }
@@ -71,8 +71,8 @@ START_TEST(jsonl_cut_and_continued_equals_undisturbed)
     write_metrics(b, 0, 1, 5, &at_five);
     write_metrics(b, at_five, 6, 9, &end); /* lost: killed before a checkpoint */
     write_metrics(b, at_five, 6, 10, &end);
-    ck_assert_int_eq(file_read(a, 1 << 20, &whole, &size_whole), OK);
-    ck_assert_int_eq(file_read(b, 1 << 20, &resumed, &size_resumed), OK);
+    ck_ok(file_read(a, 1 << 20, &whole, &size_whole));
+    ck_ok(file_read(b, 1 << 20, &resumed, &size_resumed));
     ck_assert_uint_eq(end, size_whole);
     ck_assert_uint_eq(size_whole, size_resumed);
     ck_assert_mem_eq(whole, resumed, size_whole);
@@ -88,7 +88,7 @@ START_TEST(jsonl_shorter_than_offset_refused)
     const char *path = temporary_path("short.jsonl");
     write_metrics(path, 0, 1, 2, &end);
     ck_assert_int_eq(jsonl_open(&j, path, end + 1), ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(status_text(), "short.jsonl"));
+    ck_said("short.jsonl");
 }
 END_TEST
 
@@ -101,8 +101,8 @@ START_TEST(metrics_round_trip_is_exact)
     int64_t count;
     const char *path = temporary_path("metrics.jsonl");
     write_metrics(path, 0, 151, 350, &end); /* a branch does not begin at 1 */
-    ck_assert_int_eq(file_read(path, 1 << 20, &text, &size), OK);
-    ck_assert_msg(metrics_read(&metrics, &count, "metrics.jsonl", text, size) == OK, "%s", status_text());
+    ck_ok(file_read(path, 1 << 20, &text, &size));
+    ck_ok(metrics_read(&metrics, &count, "metrics.jsonl", text, size));
     ck_assert_int_eq(count, 200);
     for (int64_t i = 0; i < count; i++) {
         ck_assert_int_eq(metrics[i].step, 151 + i);
@@ -135,12 +135,11 @@ START_TEST(metrics_wrong_lines_refused_with_their_number)
     };
     struct metric *metrics;
     int64_t count;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (int i = 0; i < COUNT(wrong); i++) {
         ck_assert_int_eq(metrics_read(&metrics, &count, "m", wrong[i].text, strlen(wrong[i].text)), ERR_INPUT);
-        ck_assert_msg(strstr(status_text(), wrong[i].says) != NULL, "expected '%s' in: %s", wrong[i].says,
-                      status_text());
+        ck_said(wrong[i].says);
     }
-    ck_assert_int_eq(metrics_read(&metrics, &count, "m", "", 0), OK);
+    ck_ok(metrics_read(&metrics, &count, "m", "", 0));
     ck_assert_int_eq(count, 0);
     free(metrics);
 }
@@ -157,12 +156,12 @@ START_TEST(evaluations_round_trip_is_exact)
     const struct score s = {
         .step = 50, .file = "a/b \"c\".py", .tokens = 100, .tokens_right = 60, .lines = 10, .lines_right = 3};
     const char *path = temporary_path("evaluations.jsonl");
-    ck_assert_int_eq(jsonl_open(&j, path, 0), OK);
-    ck_assert_int_eq(evaluation_append(j, &e), OK);
-    ck_assert_int_eq(score_append(j, &s), OK);
+    ck_ok(jsonl_open(&j, path, 0));
+    ck_ok(evaluation_append(j, &e));
+    ck_ok(score_append(j, &s));
     jsonl_close(j);
-    ck_assert_int_eq(file_read(path, 1 << 20, &text, &size), OK);
-    ck_assert_msg(evaluations_read(&all, "evaluations.jsonl", text, size) == OK, "%s", status_text());
+    ck_ok(file_read(path, 1 << 20, &text, &size));
+    ck_ok(evaluations_read(&all, "evaluations.jsonl", text, size));
     ck_assert_int_eq(all.count, 1);
     ck_assert_int_eq(all.at[0].sequences, 3);
     ck_assert(all.at[0].loss[0] == loss[0] && all.at[0].loss[1] == loss[1] && isnan(all.at[0].loss[2]));
@@ -183,29 +182,22 @@ START_TEST(evaluations_impossible_score_refused)
     ck_assert_int_eq(evaluations_read(&all, "e", line, strlen(line)), ERR_INPUT);
     evaluations_free(&all);
     ck_assert_int_eq(evaluations_read(&all, "e", "{\"kind\":\"guess\"}\n", 17), ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(status_text(), "guess"));
+    ck_said("guess");
     evaluations_free(&all);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("jsonl");
-    TCase *tests = tcase_create("jsonl");
-    tcase_add_test(tests, exact_every_kind_of_double_survives);
-    tcase_add_test(tests, exact_other_texts_refused);
-    tcase_add_test(tests, jsonl_cut_and_continued_equals_undisturbed);
-    tcase_add_test(tests, jsonl_shorter_than_offset_refused);
-    tcase_add_test(tests, metrics_round_trip_is_exact);
-    tcase_add_test(tests, metrics_wrong_lines_refused_with_their_number);
-    tcase_add_test(tests, evaluations_round_trip_is_exact);
-    tcase_add_test(tests, evaluations_impossible_score_refused);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    temporary_folder();
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    temporary_remove();
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    const struct suite_test tests[] = {
+        {exact_every_kind_of_double_survives, 1},
+        {exact_other_texts_refused, 1},
+        {jsonl_cut_and_continued_equals_undisturbed, 1},
+        {jsonl_shorter_than_offset_refused, 1},
+        {metrics_round_trip_is_exact, 1},
+        {metrics_wrong_lines_refused_with_their_number, 1},
+        {evaluations_round_trip_is_exact, 1},
+        {evaluations_impossible_score_refused, 1},
+    };
+    return suite_run("jsonl", tests, COUNT(tests));
 }

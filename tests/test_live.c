@@ -1,5 +1,4 @@
 /* Live folders: one holder, checkpoints that exist only when committed, and kills at any moment that leave a start. */
-#include <check.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "data/file.h"
 #include "data/jsonl.h"
 #include "data/live.h"
+#include "tests/suite.h"
 #include "tests/temporary.h"
 
 static const char configuration[] = "{\"name\":\"l40s-r24\"}";
@@ -17,7 +17,7 @@ static const char configuration[] = "{\"name\":\"l40s-r24\"}";
 static struct live *opened(const char *folder)
 {
     struct live *l;
-    ck_assert_msg(live_open(&l, folder) == OK, "%s", status_text());
+    ck_ok(live_open(&l, folder));
     return l;
 }
 
@@ -26,7 +26,7 @@ static void write_part(const char *folder, int64_t step)
     char path[4200], text[100];
     snprintf(path, sizeof path, "%s/state-0.safetensors", folder);
     snprintf(text, sizeof text, "state of step %lld", (long long)step);
-    ck_assert_int_eq(file_write(path, text, strlen(text)), OK);
+    ck_ok(file_write(path, text, strlen(text)));
 }
 
 static status checkpoint(struct live *l, int64_t step)
@@ -45,7 +45,7 @@ static void expect_newest(struct live *l, int64_t expected)
     int64_t step;
     const char *folder;
     struct live_offset offsets[] = {{"timing.jsonl", 1}, {"metrics.jsonl", 1}};
-    ck_assert_msg(live_checkpoint_find(l, configuration, &step, &folder, offsets, 2) == OK, "%s", status_text());
+    ck_ok(live_checkpoint_find(l, configuration, &step, &folder, offsets, 2));
     ck_assert_int_eq(step, expected);
     ck_assert_uint_eq(offsets[0].offset, (uint64_t)step * 20);
     ck_assert_uint_eq(offsets[1].offset, (uint64_t)step * 10);
@@ -57,7 +57,7 @@ static void expect_newest(struct live *l, int64_t expected)
     size_t size;
     snprintf(path, sizeof path, "%s/state-0.safetensors", folder);
     snprintf(text, sizeof text, "state of step %lld", (long long)step);
-    ck_assert_int_eq(file_read(path, 100, &bytes, &size), OK);
+    ck_ok(file_read(path, 100, &bytes, &size));
     ck_assert_str_eq(bytes, text);
     free(bytes);
 }
@@ -69,7 +69,7 @@ START_TEST(live_second_holder_refused_with_process)
     char process[32];
     snprintf(process, sizeof process, "process %ld", (long)getpid());
     ck_assert_int_eq(live_open(&second, folder), ERR_IO);
-    ck_assert_msg(strstr(status_text(), process) != NULL, "%s", status_text());
+    ck_said(process);
     live_close(l);
     l = opened(folder);
     live_close(l);
@@ -82,8 +82,8 @@ START_TEST(live_status_of_nan_is_null)
     char *text;
     size_t size;
     struct live *l = opened(temporary_path("status"));
-    ck_assert_int_eq(live_status(l, "running", 7, 250, 0.0 / 0.0, 1024.5), OK);
-    ck_assert_int_eq(file_read(live_path(l, "status.json"), 1000, &text, &size), OK);
+    ck_ok(live_status(l, "running", 7, 250, 0.0 / 0.0, 1024.5));
+    ck_ok(file_read(live_path(l, "status.json"), 1000, &text, &size));
     ck_assert_str_eq(text, "{\"loss\":null,\"state\":\"running\",\"step\":7,\"steps\":250,\"tokens_per_s\":1024.5}\n");
     free(text);
     live_close(l);
@@ -94,13 +94,13 @@ START_TEST(checkpoint_newest_is_found_and_older_removed)
 {
     struct live *l = opened(temporary_path("newest"));
     expect_newest(l, 0);
-    ck_assert_msg(checkpoint(l, 50) == OK, "%s", status_text());
+    ck_ok(checkpoint(l, 50));
     expect_newest(l, 50);
-    ck_assert_int_eq(checkpoint(l, 100), OK);
-    ck_assert_int_eq(checkpoint(l, 1000), OK);
+    ck_ok(checkpoint(l, 100));
+    ck_ok(checkpoint(l, 1000));
     expect_newest(l, 1000);
     ck_assert(!file_exists(live_path(l, "checkpoint-50")) && !file_exists(live_path(l, "checkpoint-100")));
-    ck_assert_int_eq(checkpoint(l, 1000), OK); /* the same step again */
+    ck_ok(checkpoint(l, 1000)); /* the same step again */
     expect_newest(l, 1000);
     ck_assert(!file_exists(live_path(l, "checkpoint-1000.partial")));
     live_close(l);
@@ -111,8 +111,8 @@ START_TEST(checkpoint_uncommitted_does_not_exist)
 {
     const char *folder;
     struct live *l = opened(temporary_path("uncommitted"));
-    ck_assert_int_eq(checkpoint(l, 50), OK);
-    ck_assert_int_eq(live_checkpoint_begin(l, 100, &folder), OK);
+    ck_ok(checkpoint(l, 50));
+    ck_ok(live_checkpoint_begin(l, 100, &folder));
     write_part(folder, 100);
     expect_newest(l, 50);
     ck_assert_int_eq(live_checkpoint_commit(l, 99, configuration, NULL, 0), ERR_ARGUMENT);
@@ -126,20 +126,20 @@ START_TEST(checkpoint_damaged_falls_back_to_older)
     char *bytes;
     size_t size;
     struct live *l = opened(temporary_path("damaged"));
-    ck_assert_int_eq(checkpoint(l, 100), OK);
+    ck_ok(checkpoint(l, 100));
     /* Kept beside as a kill between rename and removal leaves it. */
     ck_assert_int_eq(rename(live_path(l, "checkpoint-100"), temporary_path("kept")), 0);
-    ck_assert_int_eq(checkpoint(l, 200), OK);
+    ck_ok(checkpoint(l, 200));
     ck_assert_int_eq(rename(temporary_path("kept"), live_path(l, "checkpoint-100")), 0);
     expect_newest(l, 200);
     for (int i = 0; i < 2; i++) {
         const char *path = live_path(l, damaged[i]);
-        ck_assert_int_eq(file_read(path, 1 << 20, &bytes, &size), OK);
+        ck_ok(file_read(path, 1 << 20, &bytes, &size));
         bytes[size / 2] ^= 1;
-        ck_assert_int_eq(file_write(path, bytes, size), OK);
+        ck_ok(file_write(path, bytes, size));
         expect_newest(l, 100);
         bytes[size / 2] ^= 1;
-        ck_assert_int_eq(file_write(live_path(l, damaged[i]), bytes, size), OK);
+        ck_ok(file_write(live_path(l, damaged[i]), bytes, size));
         expect_newest(l, 200);
         free(bytes);
     }
@@ -154,10 +154,10 @@ START_TEST(checkpoint_of_other_configuration_refused)
     int64_t step;
     const char *folder;
     struct live *l = opened(temporary_path("foreign"));
-    ck_assert_int_eq(checkpoint(l, 50), OK);
+    ck_ok(checkpoint(l, 50));
     ck_assert_int_eq(live_checkpoint_find(l, "{}", &step, &folder, NULL, 0), ERR_INPUT);
-    ck_assert_msg(strstr(status_text(), "another configuration") && strstr(status_text(), "checkpoint-50"), "%s",
-                  status_text());
+    ck_said("another configuration");
+    ck_said("checkpoint-50");
     live_close(l);
 }
 END_TEST
@@ -165,9 +165,9 @@ END_TEST
 START_TEST(live_finished_leaves_no_folder)
 {
     struct live *l = opened(temporary_path("finished"));
-    ck_assert_int_eq(checkpoint(l, 50), OK);
-    ck_assert_int_eq(file_write(live_path(l, "metrics.jsonl"), "", 0), OK);
-    ck_assert_msg(live_finish(l) == OK, "%s", status_text());
+    ck_ok(checkpoint(l, 50));
+    ck_ok(file_write(live_path(l, "metrics.jsonl"), "", 0));
+    ck_ok(live_finish(l));
     ck_assert(!file_exists(temporary_path("finished")));
     live_close(l);
     l = opened(temporary_path("finished"));
@@ -218,7 +218,7 @@ START_TEST(checkpoint_after_kill_at_any_moment_is_whole)
         struct live *l = opened(folder);
         int64_t step;
         const char *found;
-        ck_assert_msg(live_checkpoint_find(l, configuration, &step, &found, NULL, 0) == OK, "%s", status_text());
+        ck_ok(live_checkpoint_find(l, configuration, &step, &found, NULL, 0));
         ck_assert_int_ge(step, promised);
         expect_newest(l, step);
         live_close(l);
@@ -229,23 +229,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("live");
-    TCase *tests = tcase_create("live");
-    tcase_add_test(tests, live_second_holder_refused_with_process);
-    tcase_add_test(tests, live_status_of_nan_is_null);
-    tcase_add_test(tests, checkpoint_newest_is_found_and_older_removed);
-    tcase_add_test(tests, checkpoint_uncommitted_does_not_exist);
-    tcase_add_test(tests, checkpoint_damaged_falls_back_to_older);
-    tcase_add_test(tests, checkpoint_of_other_configuration_refused);
-    tcase_add_test(tests, live_finished_leaves_no_folder);
-    tcase_add_test(tests, checkpoint_after_kill_at_any_moment_is_whole);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    temporary_folder();
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    temporary_remove();
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    const struct suite_test tests[] = {
+        {live_second_holder_refused_with_process, 1},
+        {live_status_of_nan_is_null, 1},
+        {checkpoint_newest_is_found_and_older_removed, 1},
+        {checkpoint_uncommitted_does_not_exist, 1},
+        {checkpoint_damaged_falls_back_to_older, 1},
+        {checkpoint_of_other_configuration_refused, 1},
+        {live_finished_leaves_no_folder, 1},
+        {checkpoint_after_kill_at_any_moment_is_whole, 1},
+    };
+    return suite_run("live", tests, COUNT(tests));
 }

@@ -1,16 +1,16 @@
 /* The memory plan against counts made another way. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/device.h"
 #include "model/memory.h"
+#include "tests/suite.h"
 
 static struct memory_request request_of(const char *preset, int64_t batch, int64_t tokens)
 {
     struct memory_request q = {
         .micro_batch = batch, .tokens = tokens, .storage = BF16, .reduction_groups = 1, .shards = 1};
-    ck_assert_int_eq(shape_preset(&q.shape, preset), OK);
+    ck_ok(shape_preset(&q.shape, preset));
     return q;
 }
 
@@ -20,9 +20,9 @@ static struct memory_plan plan_of(const struct memory_request *q, const char *gr
     struct recompute_policy policy;
     struct recompute_plan *recompute;
     struct memory_plan plan;
-    ck_assert_int_eq(recompute_parse(&policy, granularity, method, n, NULL, precision), OK);
-    ck_assert_int_eq(recompute_plan_make(&recompute, &policy, q->shape.layers), OK);
-    ck_assert_msg(memory_plan_make(&plan, q, recompute) == OK, "%s", status_text());
+    ck_ok(recompute_parse(&policy, granularity, method, n, NULL, precision));
+    ck_ok(recompute_plan_make(&recompute, &policy, q->shape.layers));
+    ck_ok(memory_plan_make(&plan, q, recompute));
     recompute_plan_free(recompute);
     return plan;
 }
@@ -58,8 +58,9 @@ END_TEST
 START_TEST(block_replaces_stored_layers_by_one_slot)
 {
     struct memory_request q = request_of("tiny", 2, 64);
-    struct memory_plan p = plan_of(&q, "full", "block", _i, NULL);
-    ck_assert_uint_eq(p.stored_activations, _i * ROW + (4 - _i) * LAYER + ROW);
+    int n = _i + 1;
+    struct memory_plan p = plan_of(&q, "full", "block", n, NULL);
+    ck_assert_uint_eq(p.stored_activations, n * ROW + (4 - n) * LAYER + ROW);
     ck_assert_uint_eq(p.rebuilt_activations, INNER);
     ck_assert_uint_eq(p.activation_bytes, p.stored_activations + p.rebuilt_activations);
 }
@@ -169,7 +170,7 @@ END_TEST
 START_TEST(head_chunk_keeps_logits_below_32_MiB)
 {
     struct model_shape s;
-    ck_assert_int_eq(shape_preset(&s, "code-3b"), OK);
+    ck_ok(shape_preset(&s, "code-3b"));
     ck_assert_int_eq(memory_head_chunk(&s, 16384), 128); /* 166 rows of 50,368 f32 would fit */
     s.vocab = 256;
     ck_assert_int_eq(memory_head_chunk(&s, 1 << 20), 32768);
@@ -210,8 +211,8 @@ static void with_plan(void (*test)(const struct memory_request *q, const struct 
     struct recompute_policy policy;
     struct recompute_plan *plan;
     q.certificate = true;
-    ck_assert_int_eq(recompute_parse(&policy, "full", "uniform", 2, NULL, NULL), OK);
-    ck_assert_int_eq(recompute_plan_make(&plan, &policy, 4), OK);
+    ck_ok(recompute_parse(&policy, "full", "uniform", 2, NULL, NULL));
+    ck_ok(recompute_plan_make(&plan, &policy, 4));
     test(&q, plan);
     recompute_plan_free(plan);
 }
@@ -220,8 +221,8 @@ static void check_list(const struct memory_request *q, const struct recompute_pl
 {
     struct tally tally = {0};
     struct memory_plan p;
-    ck_assert_int_eq(memory_each(q, plan, count_span, &tally), OK);
-    ck_assert_int_eq(memory_plan_make(&p, q, plan), OK);
+    ck_ok(memory_each(q, plan, count_span, &tally));
+    ck_ok(memory_plan_make(&p, q, plan));
     ck_assert_uint_eq(tally.bytes, p.arena_bytes);
     /* Two stored inputs; two slots of ten tensors with their own room, one with an input; a witness of ten and two. */
     ck_assert_int_eq(tally.tensors, 2 + 10 + 11 + 12);
@@ -249,7 +250,7 @@ static void check_refusals(const struct memory_request *q, const struct recomput
     struct memory_request wrong = *q;
     wrong.micro_batch = 0;
     ck_assert_int_eq(memory_plan_make(&p, &wrong, plan), ERR_USAGE);
-    ck_assert_ptr_nonnull(strstr(status_text(), "micro_batch_size 0"));
+    ck_said("micro_batch_size 0");
     wrong = *q;
     wrong.tokens = 65;
     ck_assert_int_eq(memory_plan_make(&p, &wrong, plan), ERR_USAGE);
@@ -278,36 +279,31 @@ START_TEST(request_beyond_64_bits_is_refused)
     q.shape.sequence = 1 << 22;
     q.shape.heads = q.shape.kv_heads = 1 << 10;
     q.shape.ffn = 1 << 18;
-    ck_assert_int_eq(shape_check(&q.shape), OK);
-    ck_assert_int_eq(recompute_plan_make(&plan, &(struct recompute_policy){0}, q.shape.layers), OK);
+    ck_ok(shape_check(&q.shape));
+    ck_ok(recompute_plan_make(&plan, &(struct recompute_policy){0}, q.shape.layers));
     ck_assert_int_eq(memory_plan_make(&p, &q, plan), ERR_USAGE);
-    ck_assert_ptr_nonnull(strstr(status_text(), "2^63 bytes"));
+    ck_said("2^63 bytes");
     recompute_plan_free(plan);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("memory");
-    TCase *t = tcase_create("memory");
-    tcase_add_test(t, tiny_takes_the_bytes_that_a_count_by_hand_gives);
-    tcase_add_loop_test(t, block_replaces_stored_layers_by_one_slot, 1, 5);
-    tcase_add_test(t, uniform_keeps_chunk_inputs_and_rebuilds_the_longest_chunk);
-    tcase_add_test(t, witness_is_one_layer_where_something_is_rebuilt);
-    tcase_add_test(t, fp32_rebuild_widens_slots_only);
-    tcase_add_test(t, selective_rebuilds_inside_every_layer);
-    tcase_add_test(t, request_adds_what_it_asks_for);
-    tcase_add_test(t, activations_fall_by_the_same_step_with_every_layer);
-    tcase_add_test(t, migrated_model_takes_what_the_textbook_says);
-    tcase_add_test(t, head_chunk_keeps_logits_below_32_MiB);
-    tcase_add_test(t, list_of_spans_adds_up_to_the_arena);
-    tcase_add_test(t, list_stops_at_the_first_error);
-    tcase_add_test(t, request_that_makes_no_sense_is_refused);
-    tcase_add_test(t, request_beyond_64_bits_is_refused);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const struct suite_test tests[] = {
+        {tiny_takes_the_bytes_that_a_count_by_hand_gives, 1},
+        {block_replaces_stored_layers_by_one_slot, 4},
+        {uniform_keeps_chunk_inputs_and_rebuilds_the_longest_chunk, 1},
+        {witness_is_one_layer_where_something_is_rebuilt, 1},
+        {fp32_rebuild_widens_slots_only, 1},
+        {selective_rebuilds_inside_every_layer, 1},
+        {request_adds_what_it_asks_for, 1},
+        {activations_fall_by_the_same_step_with_every_layer, 1},
+        {migrated_model_takes_what_the_textbook_says, 1},
+        {head_chunk_keeps_logits_below_32_MiB, 1},
+        {list_of_spans_adds_up_to_the_arena, 1},
+        {list_stops_at_the_first_error, 1},
+        {request_that_makes_no_sense_is_refused, 1},
+        {request_beyond_64_bits_is_refused, 1},
+    };
+    return suite_run("memory", tests, COUNT(tests));
 }

@@ -5,7 +5,6 @@
  * JSON lines carry no hash of their own (the record's manifest has it): there a mutation may be another valid file, but
  * then every value has been parsed and is in its range.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "data/record.h"
 #include "data/safetensors.h"
 #include "data/shards.h"
+#include "tests/suite.h"
 #include "tests/temporary.h"
 
 enum { MUTATIONS = 500 };
@@ -96,7 +96,7 @@ static struct text mutated(const struct text *original, uint64_t number)
     struct generator g = {number * 1000003};
     struct text t = {malloc(original->size + 64), original->size};
     memcpy(t.bytes, original->bytes, original->size);
-    kinds[number % (sizeof kinds / sizeof *kinds)](&g, &t);
+    kinds[number % (COUNT(kinds))](&g, &t);
     return t;
 }
 
@@ -113,15 +113,15 @@ static int accepted(const char *file, bool (*opens)(const char *path))
     char path[4200];
     snprintf(path, sizeof path, "%s", file); /* `file` may be borrowed, and `opens` borrows too */
     int taken = 0;
-    ck_assert_int_eq(file_read(path, 1 << 24, &original.bytes, &original.size), OK);
+    ck_ok(file_read(path, 1 << 24, &original.bytes, &original.size));
     ck_assert_msg(opens(path), "the original is refused: %s", status_text());
     for (uint64_t number = 0, tried = 0; tried < MUTATIONS; number++) {
         struct text t = mutated(&original, number);
         if (!same(&t, &original)) {
             struct file_draft draft;
-            ck_assert_int_eq(file_draft_open(&draft, path), OK);
-            ck_assert_int_eq(file_draft_write(&draft, t.bytes, t.size), OK);
-            ck_assert_int_eq(file_draft_commit(&draft, false), OK);
+            ck_ok(file_draft_open(&draft, path));
+            ck_ok(file_draft_write(&draft, t.bytes, t.size));
+            ck_ok(file_draft_commit(&draft, false));
             taken += opens(path);
             tried++;
         }
@@ -137,7 +137,7 @@ static bool judged(status st, const char *path)
     if (st == OK)
         return true;
     ck_assert_msg(st == ERR_INPUT, "code %d: %s", (int)st, status_text());
-    ck_assert_msg(strstr(status_text(), strrchr(path, '/') + 1) != NULL, "does not name the file: %s", status_text());
+    ck_said(strrchr(path, '/') + 1);
     return false;
 }
 
@@ -150,11 +150,11 @@ static const char *write_record(const char *name)
     const char *path = temporary_path(name);
     for (size_t i = 0; i < sizeof numbers; i++)
         numbers[i] = (char)(i * i >> 3);
-    ck_assert_int_eq(record_create(&w, path), OK);
-    ck_assert_int_eq(record_add(w, "config.json", "{\"name\":\"h800-r0\"}\n", 19, false), OK);
-    ck_assert_int_eq(record_add(w, "final.safetensors", numbers, sizeof numbers, false), OK);
-    ck_assert_int_eq(record_add(w, "timing.jsonl", "{\"seconds\":1}\n", 14, true), OK);
-    ck_assert_int_eq(record_seal(w), OK);
+    ck_ok(record_create(&w, path));
+    ck_ok(record_add(w, "config.json", "{\"name\":\"h800-r0\"}\n", 19, false));
+    ck_ok(record_add(w, "final.safetensors", numbers, sizeof numbers, false));
+    ck_ok(record_add(w, "timing.jsonl", "{\"seconds\":1}\n", 14, true));
+    ck_ok(record_seal(w));
     return path;
 }
 
@@ -165,7 +165,7 @@ static bool record_opens(const char *path)
     const char *first;
     if (!judged(record_open(&r, path), path))
         return false;
-    ck_assert_int_eq(record_open(&original, temporary_path("original.rematch.tar")), OK);
+    ck_ok(record_open(&original, temporary_path("original.rematch.tar")));
     ck_assert_msg(record_identical(r, original, &first), "%s is other", first);
     ck_assert_int_eq(record_count(r), 3);
     ck_assert(record_find(r, "timing.jsonl")->measured);
@@ -205,14 +205,14 @@ START_TEST(mutations_shard_all_refused)
 {
     struct shard_writer *w;
     const char *path = temporary_path("mutated.shard");
-    ck_assert_int_eq(shard_create(&w, path, "byte", 256), OK);
+    ck_ok(shard_create(&w, path, "byte", 256));
     for (int i = 0; i < 30; i++) {
         char name[16], text[64];
         snprintf(name, sizeof name, "%d.py", i);
         snprintf(text, sizeof text, "def f%d(x):\n    return x + %d\n", i, i * i);
-        ck_assert_int_eq(shard_add_document(w, name, text, strlen(text)), OK);
+        ck_ok(shard_add_document(w, name, text, strlen(text)));
     }
-    ck_assert_int_eq(shard_seal(w), OK);
+    ck_ok(shard_seal(w));
     ck_assert_int_eq(accepted(path, shard_opens), 0);
 }
 END_TEST
@@ -236,7 +236,7 @@ START_TEST(mutations_safetensors_all_refused)
         values[i] = (float)i / 7;
     const struct named_tensor tensors[] = {{.name = "a", .view = view_of(values, F32, 10, 10)},
                                            {.name = "b", .view = view_of(values, BF16, 1, 7), .vector = true}};
-    ck_assert_int_eq(safetensors_write(path, tensors, 2, NULL), OK);
+    ck_ok(safetensors_write(path, tensors, 2, NULL));
     ck_assert_int_eq(accepted(path, safetensors_opens), 0);
 }
 END_TEST
@@ -250,8 +250,8 @@ static bool commit_opens(const char *path)
     struct live *l;
     struct live_offset offset = {"metrics.jsonl", 0};
     (void)path;
-    ck_assert_int_eq(live_open(&l, temporary_path("point")), OK);
-    ck_assert_msg(live_checkpoint_find(l, "{}", &step, &folder, &offset, 1) == OK, "%s", status_text());
+    ck_ok(live_open(&l, temporary_path("point")));
+    ck_ok(live_checkpoint_find(l, "{}", &step, &folder, &offset, 1));
     live_close(l);
     ck_assert_uint_eq(offset.offset, step ? 123 : 0);
     return step != 0;
@@ -263,11 +263,11 @@ START_TEST(mutations_commit_never_makes_a_checkpoint)
     const char *folder;
     char path[4200];
     const struct live_offset offset = {"metrics.jsonl", 123};
-    ck_assert_int_eq(live_open(&l, temporary_path("point")), OK);
-    ck_assert_int_eq(live_checkpoint_begin(l, 50, &folder), OK);
+    ck_ok(live_open(&l, temporary_path("point")));
+    ck_ok(live_checkpoint_begin(l, 50, &folder));
     snprintf(path, sizeof path, "%s/state-0.safetensors", folder);
-    ck_assert_int_eq(file_write(path, "state", 5), OK);
-    ck_assert_int_eq(live_checkpoint_commit(l, 50, "{}", &offset, 1), OK);
+    ck_ok(file_write(path, "state", 5));
+    ck_ok(live_checkpoint_commit(l, 50, "{}", &offset, 1));
     live_close(l);
     ck_assert_int_eq(accepted(temporary_path("point/checkpoint-50/commit.json"), commit_opens), 0);
 }
@@ -281,7 +281,7 @@ static bool metrics_open(const char *path)
     size_t size;
     struct metric *metrics;
     int64_t count;
-    ck_assert_int_eq(file_read(path, 1 << 20, &text, &size), OK);
+    ck_ok(file_read(path, 1 << 20, &text, &size));
     bool taken = judged(metrics_read(&metrics, &count, path, text, size), path);
     if (taken) {
         for (int64_t i = 0; i < count; i++) {
@@ -298,10 +298,10 @@ START_TEST(mutations_metrics_refused_or_fully_parsed)
 {
     struct jsonl *j;
     const char *path = temporary_path("mutated-metrics.jsonl");
-    ck_assert_int_eq(jsonl_open(&j, path, 0), OK);
+    ck_ok(jsonl_open(&j, path, 0));
     for (int64_t step = 1; step <= 20; step++) {
         struct metric m = {step, 5.0 / (double)step, 0.3, 1e-3, 1024};
-        ck_assert_int_eq(metric_append(j, &m), OK);
+        ck_ok(metric_append(j, &m));
     }
     jsonl_close(j);
     int taken = accepted(path, metrics_open);
@@ -314,7 +314,7 @@ static bool evaluations_open(const char *path)
     char *text;
     size_t size;
     struct evaluations all;
-    ck_assert_int_eq(file_read(path, 1 << 20, &text, &size), OK);
+    ck_ok(file_read(path, 1 << 20, &text, &size));
     bool taken = judged(evaluations_read(&all, path, text, size), path);
     for (int i = 0; taken && i < all.scores; i++)
         ck_assert_int_le(all.score[i].tokens_right, all.score[i].tokens);
@@ -328,12 +328,12 @@ START_TEST(mutations_evaluations_refused_or_fully_parsed)
     struct jsonl *j;
     double loss[4] = {1.5, 2.25, 1.0 / 3, 4};
     const char *path = temporary_path("mutated-evaluations.jsonl");
-    ck_assert_int_eq(jsonl_open(&j, path, 0), OK);
+    ck_ok(jsonl_open(&j, path, 0));
     for (int64_t step = 50; step <= 250; step += 50) {
         struct evaluation e = {step, 4, loss};
         struct score s = {step, "a.py", 1000, 500, 40, 10};
-        ck_assert_int_eq(evaluation_append(j, &e), OK);
-        ck_assert_int_eq(score_append(j, &s), OK);
+        ck_ok(evaluation_append(j, &e));
+        ck_ok(score_append(j, &s));
     }
     jsonl_close(j);
     int taken = accepted(path, evaluations_open);
@@ -343,22 +343,14 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("mutations");
-    TCase *tests = tcase_create("mutations");
-    tcase_add_test(tests, mutations_record_plain_all_refused);
-    tcase_add_test(tests, mutations_record_packed_refused_or_same_content);
-    tcase_add_test(tests, mutations_shard_all_refused);
-    tcase_add_test(tests, mutations_safetensors_all_refused);
-    tcase_add_test(tests, mutations_commit_never_makes_a_checkpoint);
-    tcase_add_test(tests, mutations_metrics_refused_or_fully_parsed);
-    tcase_add_test(tests, mutations_evaluations_refused_or_fully_parsed);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    temporary_folder();
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    temporary_remove();
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    const struct suite_test tests[] = {
+        {mutations_record_plain_all_refused, 1},
+        {mutations_record_packed_refused_or_same_content, 1},
+        {mutations_shard_all_refused, 1},
+        {mutations_safetensors_all_refused, 1},
+        {mutations_commit_never_makes_a_checkpoint, 1},
+        {mutations_metrics_refused_or_fully_parsed, 1},
+        {mutations_evaluations_refused_or_fully_parsed, 1},
+    };
+    return suite_run("mutations", tests, COUNT(tests));
 }

@@ -8,11 +8,11 @@
 
 /* Odd sizes, one element, a whole vector, enough elements to wake several threads. */
 static const int64_t shapes[][2] = {{1, 1}, {3, 7}, {5, 16}, {37, 33}, {130, 67}, {300, 96}};
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { SHAPES = COUNT(shapes) };
 
 /* Storage of the big operands, and of the results. */
 static const enum dtype mixes[][2] = {{BF16, BF16}, {F32, F32}, {BF16, F32}, {F32, BF16}};
-enum { MIXES = sizeof mixes / sizeof *mixes };
+enum { MIXES = COUNT(mixes) };
 
 struct operands {
     struct view a, b, c, d;
@@ -131,7 +131,7 @@ START_TEST(rmsnorm_backward_is_within_bound)
             o.flag = t % 2;
             o.largest = case_largest(&o.a) * case_largest(&o.c);
             const struct view y = case_view(F32, rows, cols);
-            assert_ok(reference_ops.rmsnorm_forward(NULL, &y, &o.d, &o.b, &o.c, eps));
+            ck_ok(reference_ops.rmsnorm_forward(NULL, &y, &o.d, &o.b, &o.c, eps));
             const struct view dx_start = case_uniform(mixes[t][1], rows, cols), dw_start = case_uniform(F32, 1, cols);
             const struct view dx_bound = bound_by(rmsnorm_dx_error, &o, rows, cols);
             const struct view dw_bound = bound_by(rmsnorm_dw_error, &o, 1, cols);
@@ -412,8 +412,8 @@ START_TEST(adamw_weight_is_the_rounded_master)
     const struct view master = case_uniform(F32, 1, 999), m = case_uniform(F32, 1, 999), v = case_uniform(F32, 1, 999);
     const struct view squares = case_magnitude(&v, F32), grad = case_uniform(F32, 1, 999);
     struct device *d = conform_cpu();
-    assert_ok(d->ops->adamw(d, &weight, &master, &m, &squares, &grad, &how));
-    assert_ok(reference_ops.convert(NULL, &rounded, &master));
+    ck_ok(d->ops->adamw(d, &weight, &master, &m, &squares, &grad, &how));
+    ck_ok(reference_ops.convert(NULL, &rounded, &master));
     ck_assert_uint_eq(case_differing(&weight, &rounded), 0);
     conform_close();
 }
@@ -471,7 +471,7 @@ START_TEST(convert_of_special_numbers_conforms_bit_by_bit)
                                        0x00008001, 0x007fffff, 0x7f7fffff, 0x7f7f8000, 0x7f7f7fff,
                                        0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x3f808000,
                                        0x3f818000, 0x3f808001, 0x3f807fff, 0x7fffffff};
-    enum { COUNT = sizeof special / sizeof *special };
+    enum { COUNT = COUNT(special) };
     const struct operands o = {.a = view_of((void *)special, F32, 1, COUNT)};
     const struct output narrow = {BF16, 1, COUNT, NULL, NULL}, same = {F32, 1, COUNT, NULL, NULL};
     conform("convert of special numbers", convert, &o, &narrow, 1);
@@ -482,19 +482,19 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        rmsnorm_forward_is_within_bound,
-        rmsnorm_backward_is_within_bound,
-        rope_is_within_bound,
-        swiglu_forward_is_within_bound,
-        swiglu_backward_is_within_bound,
-        dropout_conforms_bit_by_bit_where_its_scale_is_a_power_of_two,
-        embedding_conforms_bit_by_bit,
-        cross_entropy_is_within_bound,
-        adamw_is_within_bound,
-        adamw_weight_is_the_rounded_master,
-        sums_conversions_and_digests_conform_bit_by_bit,
-        convert_of_special_numbers_conforms_bit_by_bit,
+    const struct suite_test tests[] = {
+        {rmsnorm_forward_is_within_bound, 1},
+        {rmsnorm_backward_is_within_bound, 1},
+        {rope_is_within_bound, 1},
+        {swiglu_forward_is_within_bound, 1},
+        {swiglu_backward_is_within_bound, 1},
+        {dropout_conforms_bit_by_bit_where_its_scale_is_a_power_of_two, 1},
+        {embedding_conforms_bit_by_bit, 1},
+        {cross_entropy_is_within_bound, 1},
+        {adamw_is_within_bound, 1},
+        {adamw_weight_is_the_rounded_master, 1},
+        {sums_conversions_and_digests_conform_bit_by_bit, 1},
+        {convert_of_special_numbers_conforms_bit_by_bit, 1},
     };
-    return cases_run("ops", tests, sizeof tests / sizeof *tests);
+    return cases_run("ops", tests, COUNT(tests));
 }

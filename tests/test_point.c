@@ -1,5 +1,4 @@
 /* Points: written and read back exactly, and strict about what is read. */
-#include <check.h>
 #include <float.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 
 #include "data/file.h"
 #include "stages/point.h"
+#include "tests/suite.h"
 #include "tests/temporary.h"
 
 /* A point in which every field has a value of its own, none of them a default. */
@@ -18,7 +18,7 @@ static struct point full_point(void)
                       .index = 0,
                       .baseline = false,
                       .target = {"l40s", "l40s-sim", "gpu", 48ull << 30, 2, 4}};
-    ck_assert_int_eq(shape_preset(&p.model, "tiny"), OK);
+    ck_ok(shape_preset(&p.model, "tiny"));
     p.model.hidden_dropout = 0.3f;
     p.model.norm_eps = FLT_MIN;
     p.model.tied = true;
@@ -58,7 +58,7 @@ static struct point full_point(void)
     p.arithmetic_seed = 77;
     p.random_forward = true;
     strcpy(p.fault_text, "gemm-order:mode=random,layers=1-2");
-    ck_assert_int_eq(fault_parse(&p.fault, p.fault_text), OK);
+    ck_ok(fault_parse(&p.fault, p.fault_text));
     p.scratch = true;
     p.planned_bytes = 123456789012;
     p.planned_activation_bytes = 1234567;
@@ -78,7 +78,7 @@ START_TEST(point_survives_json_exactly)
     json_t *object = json_of(&written);
     char *text = json_dumps(object, JSON_COMPACT);
     json_t *again = json_loads(text, 0, NULL);
-    ck_assert_msg(point_from_json(&read, again, "points.jsonl:1") == OK, "%s", status_text());
+    ck_ok(point_from_json(&read, again, "points.jsonl:1"));
     /* Field by field: what the second JSON says, and the bits of what JSON could round. */
     json_t *second = json_of(&read);
     ck_assert(json_equal(object, second));
@@ -115,7 +115,7 @@ static struct point plain_point(void)
     p.random_forward = false;
     p.recompute.precision = BF16;
     *p.fault_text = *p.replicate = '\0';
-    ck_assert_int_eq(fault_parse(&p.fault, ""), OK);
+    ck_ok(fault_parse(&p.fault, ""));
     return p;
 }
 
@@ -125,7 +125,7 @@ START_TEST(every_policy_survives_json)
     written.recompute = policies[_i].policy;
     written.certificate.stop = policies[_i].stop;
     json_t *object = json_of(&written);
-    ck_assert_msg(point_from_json(&read, object, "x:1") == OK, "%s", status_text());
+    ck_ok(point_from_json(&read, object, "x:1"));
     ck_assert_int_eq(memcmp(&read.recompute, &written.recompute, sizeof read.recompute), 0);
     ck_assert_int_eq(read.certificate.stop, policies[_i].stop);
     json_decref(object);
@@ -188,7 +188,7 @@ START_TEST(damaged_point_is_refused_with_file_line_and_field)
     memset(&untouched, 0x5a, sizeof untouched);
     ck_assert_int_eq(point_from_json(&untouched, object, "runs/S/points.jsonl:3"), ERR_INPUT);
     ck_assert_msg(!strncmp(status_text(), "runs/S/points.jsonl:3: ", 23), "%s", status_text());
-    ck_assert_msg(strstr(status_text(), damages[_i].said), "%s", status_text());
+    ck_said(damages[_i].said);
     ck_assert_int_eq(untouched.study[0], 0x5a);
     json_decref(object);
 }
@@ -223,12 +223,12 @@ START_TEST(points_are_read_and_found_by_name)
     const struct point *found;
     int count;
     write_points(path, "second", 1, false);
-    ck_assert_msg(points_read(&points, &count, path) == OK, "%s", status_text());
+    ck_ok(points_read(&points, &count, path));
     ck_assert_int_eq(count, 3);
-    ck_assert_int_eq(points_find(&found, points, count, "third", path), OK);
+    ck_ok(points_find(&found, points, count, "third", path));
     ck_assert_ptr_eq(found, &points[2]);
     ck_assert_int_eq(points_find(&found, points, count, "fourth", path), ERR_USAGE);
-    ck_assert_ptr_nonnull(strstr(status_text(), "has no point 'fourth'; there are trunk, second, third"));
+    ck_said("has no point 'fourth'; there are trunk, second, third");
     free(points);
 }
 END_TEST
@@ -251,7 +251,7 @@ START_TEST(points_out_of_order_are_refused)
     int count;
     write_points(path, disorders[_i].name, disorders[_i].index, disorders[_i].baseline);
     ck_assert_int_eq(points_read(&points, &count, path), ERR_INPUT);
-    ck_assert_msg(strstr(status_text(), disorders[_i].said), "%s", status_text());
+    ck_said(disorders[_i].said);
 }
 END_TEST
 
@@ -264,9 +264,10 @@ START_TEST(foreign_points_file_is_refused)
     const char *path = temporary_path("points.jsonl");
     struct point *points;
     int count;
-    ck_assert_int_eq(file_write(path, foreign[_i].text, strlen(foreign[_i].text)), OK);
+    ck_ok(file_write(path, foreign[_i].text, strlen(foreign[_i].text)));
     ck_assert_int_eq(points_read(&points, &count, path), ERR_INPUT);
-    ck_assert_msg(strstr(status_text(), path) && strstr(status_text(), foreign[_i].said), "%s", status_text());
+    ck_said(path);
+    ck_said(foreign[_i].said);
 }
 END_TEST
 
@@ -302,26 +303,17 @@ START_TEST(trunk_is_the_reference_of_branches)
 }
 END_TEST
 
-#define COUNT(table) (int)(sizeof(table) / sizeof *(table))
-
 int main(void)
 {
-    Suite *suite = suite_create("point");
-    TCase *t = tcase_create("point");
-    temporary_folder();
-    tcase_add_test(t, point_survives_json_exactly);
-    tcase_add_loop_test(t, every_policy_survives_json, 0, COUNT(policies));
-    tcase_add_loop_test(t, damaged_point_is_refused_with_file_line_and_field, 0, COUNT(damages));
-    tcase_add_test(t, points_are_read_and_found_by_name);
-    tcase_add_loop_test(t, points_out_of_order_are_refused, 0, COUNT(disorders));
-    tcase_add_loop_test(t, foreign_points_file_is_refused, 0, COUNT(foreign));
-    tcase_add_test(t, reference_stores_everything_and_is_otherwise_alike);
-    tcase_add_test(t, trunk_is_the_reference_of_branches);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    temporary_remove();
-    return failed != 0;
+    const struct suite_test tests[] = {
+        {point_survives_json_exactly, 1},
+        {every_policy_survives_json, COUNT(policies)},
+        {damaged_point_is_refused_with_file_line_and_field, COUNT(damages)},
+        {points_are_read_and_found_by_name, 1},
+        {points_out_of_order_are_refused, COUNT(disorders)},
+        {foreign_points_file_is_refused, COUNT(foreign)},
+        {reference_stores_everything_and_is_otherwise_alike, 1},
+        {trunk_is_the_reference_of_branches, 1},
+    };
+    return suite_run("point", tests, COUNT(tests));
 }

@@ -1,9 +1,9 @@
 /* Policies in Megatron-LM's words, and the plans that they become, bit by bit. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/recompute.h"
+#include "tests/suite.h"
 
 #define BIT(i) (1u << (i))
 
@@ -19,7 +19,7 @@ static struct recompute_policy policy_of(const char *granularity, const char *me
                                          const char *modules, const char *precision)
 {
     struct recompute_policy p;
-    ck_assert_msg(recompute_parse(&p, granularity, method, num_layers, modules, precision) == OK, "%s", status_text());
+    ck_ok(recompute_parse(&p, granularity, method, num_layers, modules, precision));
     return p;
 }
 
@@ -28,7 +28,7 @@ static struct recompute_plan *plan_of(const char *granularity, const char *metho
 {
     struct recompute_policy p = policy_of(granularity, method, num_layers, modules, NULL);
     struct recompute_plan *plan;
-    ck_assert_msg(recompute_plan_make(&plan, &p, layers) == OK, "%s", status_text());
+    ck_ok(recompute_plan_make(&plan, &p, layers));
     return plan;
 }
 
@@ -135,8 +135,8 @@ START_TEST(policy_that_does_not_fit_the_layers_is_refused)
     struct recompute_plan *plan;
     ck_assert_int_eq(recompute_plan_make(&plan, &p, 8), ERR_USAGE);
     ck_assert_ptr_null(plan);
-    ck_assert_ptr_nonnull(strstr(status_text(), "recompute-num-layers 9"));
-    ck_assert_ptr_nonnull(strstr(status_text(), "8 layers"));
+    ck_said("recompute-num-layers 9");
+    ck_said("8 layers");
 }
 END_TEST
 
@@ -208,29 +208,22 @@ START_TEST(contradicting_flags_are_refused_with_what_to_write)
                                      contradictions[_i].num_layers, contradictions[_i].modules,
                                      contradictions[_i].precision),
                      ERR_USAGE);
-    ck_assert_msg(strstr(status_text(), contradictions[_i].said), "%s", status_text());
+    ck_said(contradictions[_i].said);
 }
 END_TEST
 
-#define COUNT(table) (int)(sizeof(table) / sizeof *(table))
-
 int main(void)
 {
-    Suite *suite = suite_create("recompute");
-    TCase *t = tcase_create("recompute");
-    tcase_add_loop_test(t, block_recomputes_the_first_layers_one_by_one, 0, 7);
-    tcase_add_test(t, uniform_recomputes_every_layer_in_chunks_with_a_rest);
-    tcase_add_test(t, uniform_by_one_is_block_of_all);
-    tcase_add_loop_test(t, selective_recomputes_its_modules_in_every_layer, 0, COUNT(selective));
-    tcase_add_loop_test(t, rebuilt_tensors_are_made_by_ops_that_run, 0, 3);
-    tcase_add_loop_test(t, policy_that_does_not_fit_the_layers_is_refused, 0, 2);
-    tcase_add_loop_test(t, policy_has_its_word, 0, COUNT(words));
-    tcase_add_test(t, block_of_none_is_no_recompute);
-    tcase_add_loop_test(t, contradicting_flags_are_refused_with_what_to_write, 0, COUNT(contradictions));
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const struct suite_test tests[] = {
+        {block_recomputes_the_first_layers_one_by_one, 7},
+        {uniform_recomputes_every_layer_in_chunks_with_a_rest, 1},
+        {uniform_by_one_is_block_of_all, 1},
+        {selective_recomputes_its_modules_in_every_layer, COUNT(selective)},
+        {rebuilt_tensors_are_made_by_ops_that_run, 3},
+        {policy_that_does_not_fit_the_layers_is_refused, 2},
+        {policy_has_its_word, COUNT(words)},
+        {block_of_none_is_no_recompute, 1},
+        {contradicting_flags_are_refused_with_what_to_write, COUNT(contradictions)},
+    };
+    return suite_run("recompute", tests, COUNT(tests));
 }

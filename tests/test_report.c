@@ -1,4 +1,3 @@
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +6,10 @@
 #include "stages/report/document.h"
 #include "stages/report/report.h"
 #include "stages/report/words.h"
+#include "tests/suite.h"
 #include "tests/synthetic_study.h"
 #include "tests/temporary.h"
 
-#define MUST(call) ck_assert_msg((call) == OK, "%s", status_text())
 #define WEIGHTS_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define WEIGHTS_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 #define WEIGHTS_C "cccccccccccccccccccccccccccccccc"
@@ -47,16 +46,16 @@ static const char *write_study(const struct synthetic_study *study)
     char name[32];
     snprintf(name, sizeof name, "study%d", count++);
     snprintf(folder, sizeof folder, "%s", temporary_path(name));
-    MUST(file_remove_folder(folder));
-    MUST(file_make_folder(folder));
+    ck_ok(file_remove_folder(folder));
+    ck_ok(file_make_folder(folder));
     synthetic_study_write(study, folder);
     return folder;
 }
 
 static void open_study(struct report *r, const struct synthetic_study *study)
 {
-    MUST(report_load_study(r, write_study(study)));
-    MUST(report_judge(r));
+    ck_ok(report_load_study(r, write_study(study)));
+    ck_ok(report_judge(r));
 }
 
 /* A study of a baseline and runs that the caller changes; l40s has no r0 unless one is given. */
@@ -85,7 +84,7 @@ START_TEST(expected_count_equals_plan_for_every_policy)
             struct point p;
             struct recompute_plan *plan;
             synthetic_point(&p, &study, 0);
-            MUST(recompute_plan_make(&plan, &p.recompute, p.model.layers));
+            ck_ok(recompute_plan_make(&plan, &p.recompute, p.model.layers));
             uint64_t tensors = (uint64_t)recompute_compared_tensors(plan);
             ck_assert_uint_eq(report_expected_count(&p, metric, 10), tensors * 10 * MICRO_BATCHES);
             p.certificate.every = 3; /* steps 12, 15, 18 */
@@ -119,10 +118,10 @@ START_TEST(certificate_that_lacks_a_step_is_not_recommended)
     char text[WORDS];
     open_study(&r, &study);
     ck_assert(!run_is_certified(&r.run[1]));
-    ck_assert_ptr_nonnull(strstr(words_certificate(text, &r.run[1]), "INCOMPLETE"));
+    ck_contains(words_certificate(text, &r.run[1]), "INCOMPLETE");
     ck_assert_int_eq(r.recommendations, 2);
     ck_assert_int_eq(r.recommendation[1].run, -1);
-    ck_assert_ptr_nonnull(strstr(r.recommendation[1].why, "INCOMPLETE"));
+    ck_contains(r.recommendation[1].why, "INCOMPLETE");
     report_free(&r);
 }
 END_TEST
@@ -212,7 +211,7 @@ START_TEST(seed_replicate_is_not_paired)
     open_study(&r, &study);
     const struct judgement *pair = &r.run[1].against_baseline.metric[METRIC_LOSS].pair;
     ck_assert_int_eq(pair->verdict, VERDICT_UNDECIDED);
-    ck_assert_ptr_nonnull(strstr(pair->reason, "another seed"));
+    ck_contains(pair->reason, "another seed");
     ck_assert_int_eq(r.run[1].family, 0);
     report_free(&r);
 }
@@ -223,9 +222,9 @@ static void must_be_refused(const struct synthetic_run *second, const char *fiel
     struct report r;
     struct synthetic_run runs[2];
     struct synthetic_study study = two_runs(runs, second);
-    MUST(report_load_study(&r, write_study(&study)));
+    ck_ok(report_load_study(&r, write_study(&study)));
     ck_assert_int_eq(report_judge(&r), ERR_INPUT);
-    ck_assert_msg(strstr(status_text(), field) != NULL, "no '%s' in: %s", field, status_text());
+    ck_said(field);
     report_free(&r);
 }
 
@@ -253,16 +252,16 @@ START_TEST(changed_plan_is_refused)
     char path[LAYOUT_PATH];
     struct jsonl *points;
     runs[1].layers = 3;
-    MUST(jsonl_open(&points, layout_file(path, folder, LAYOUT_POINTS), 0));
+    ck_ok(jsonl_open(&points, layout_file(path, folder, LAYOUT_POINTS), 0));
     for (int i = 0; i < 2; i++) {
         struct point p;
         synthetic_point(&p, &study, i);
-        MUST(jsonl_append(points, point_to_json(&p)));
+        ck_ok(jsonl_append(points, point_to_json(&p)));
     }
-    MUST(jsonl_sync(points));
+    ck_ok(jsonl_sync(points));
     jsonl_close(points);
     ck_assert_int_eq(report_load_study(&r, folder), ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(status_text(), "another configuration"));
+    ck_said("another configuration");
 }
 END_TEST
 
@@ -273,7 +272,7 @@ START_TEST(missing_baseline_is_an_error)
     struct synthetic_study study = two_runs(runs, &demo_runs[R0]);
     runs[0].absent = true;
     ck_assert_int_eq(report_load_study(&r, write_study(&study)), ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(status_text(), "rematch-baseline"));
+    ck_said("rematch-baseline");
 }
 END_TEST
 
@@ -286,13 +285,13 @@ START_TEST(nan_loss_differs_and_is_null_in_json)
     struct synthetic_study study = two_runs(runs, &run);
     open_study(&r, &study);
     ck_assert_int_eq(r.run[1].against_baseline.metric[METRIC_LOSS].pair.verdict, VERDICT_DIFFERS);
-    MUST(report_json(&json, &r));
+    ck_ok(report_json(&json, &r));
     json_t *pair = json_object_get(
         json_object_get(json_object_get(json_array_get(json_object_get(json, "points"), 1), "against_baseline"),
                         "loss"),
         "pair");
     ck_assert(json_is_null(json_object_get(pair, "gap")));
-    ck_assert_ptr_nonnull(strstr(json_string_value(json_object_get(pair, "reason")), "step 60"));
+    ck_contains(json_string_value(json_object_get(pair, "reason")), "step 60");
     json_decref(json);
     report_free(&r);
 }
@@ -312,8 +311,8 @@ START_TEST(files_with_one_name_are_replicates)
     layout_record(path[4], folder, "l40s-r4");
     struct report_file baseline[] = {{path[0], NULL}, {path[1], NULL}};
     struct report_file candidate[] = {{path[2], "mine"}, {path[3], "mine"}, {path[4], NULL}};
-    MUST(report_load_files(&r, baseline, 2, candidate, 3));
-    MUST(report_judge(&r));
+    ck_ok(report_load_files(&r, baseline, 2, candidate, 3));
+    ck_ok(report_judge(&r));
     ck_assert_int_eq(r.run[1].family, 0);
     ck_assert_int_eq(r.run[3].family, 2);
     ck_assert_int_eq(r.run[4].family, 4);
@@ -342,7 +341,7 @@ START_TEST(json_has_the_whole_schema)
     struct report r;
     json_t *json;
     open_study(&r, &demo);
-    MUST(report_json(&json, &r));
+    ck_ok(report_json(&json, &r));
     has_keys(json, "study points recommendation");
     json_t *points = json_object_get(json, "points");
     ck_assert_uint_eq(json_array_size(points), DEMO_RUNS);
@@ -377,7 +376,7 @@ END_TEST
 static char *json_text_of(const struct report *r)
 {
     json_t *json;
-    MUST(report_json(&json, r));
+    ck_ok(report_json(&json, r));
     char *text = json_dumps(json, JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     json_decref(json);
     return text;
@@ -391,8 +390,8 @@ START_TEST(stable_json_leaves_out_what_is_measured)
     r.stable = true;
     char *stable = json_text_of(&r);
     static const char *const measured[] = {"tokens_per_s", "peak_bytes", "\"seconds\"", "environment"};
-    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
-        ck_assert_ptr_nonnull(strstr(full, measured[i]));
+    for (int i = 0; i < COUNT(measured); i++) {
+        ck_contains(full, measured[i]);
         ck_assert_ptr_null(strstr(stable, measured[i]));
     }
     /* Written again from the same inputs: the same bytes. */
@@ -423,20 +422,20 @@ START_TEST(recommendation_is_the_fewest_harmless_layers)
     runs[1].too_large = true; /* r0 does not fit: r2 is the fewest */
     open_study(&r, &study);
     ck_assert_int_eq(r.recommendation[1].run, 2);
-    ck_assert_ptr_nonnull(strstr(r.recommendation[1].why, "0 of 7,800 tensors mismatched"));
-    ck_assert_ptr_nonnull(strstr(r.recommendation[1].why, "simulated"));
+    ck_contains(r.recommendation[1].why, "0 of 7,800 tensors mismatched");
+    ck_contains(r.recommendation[1].why, "simulated");
     report_free(&r);
 
     runs[2].mismatch_step = FIRST; /* and r2 is refuted */
     open_study(&r, &study);
     ck_assert_int_eq(r.recommendation[1].run, 3);
-    ck_assert_ptr_nonnull(strstr(r.recommendation[1].why, "not l40s-r2"));
+    ck_contains(r.recommendation[1].why, "not l40s-r2");
     report_free(&r);
 
     runs[3].gap = 0.05; /* and r4 differs */
     open_study(&r, &study);
     ck_assert_int_eq(r.recommendation[1].run, -1);
-    ck_assert_ptr_nonnull(strstr(r.recommendation[1].why, "loss DIFFERS from h800-r0"));
+    ck_contains(r.recommendation[1].why, "loss DIFFERS from h800-r0");
     report_free(&r);
 }
 END_TEST
@@ -450,13 +449,12 @@ START_TEST(configuration_names_flags_and_evidence)
     struct synthetic_study study = two_runs(runs, &run);
     open_study(&r, &study);
     snprintf(folder, sizeof folder, "%s", temporary_path("configs"));
-    MUST(report_configs(&r, folder));
-    MUST(file_read(layout_file(path, folder, "l40s.yaml"), 1 << 16, &text, &size));
-    ck_assert_ptr_nonnull(
-        strstr(text, "--recompute-granularity full --recompute-method block --recompute-num-layers 2 "));
-    ck_assert_ptr_nonnull(strstr(text, "\nrecompute_num_layers: 2\n"));
-    ck_assert_ptr_nonnull(strstr(text, "\nevidence: l40s-r2\n"));
-    ck_assert_ptr_nonnull(strstr(text, "# l40s (simulated)"));
+    ck_ok(report_configs(&r, folder));
+    ck_ok(file_read(layout_file(path, folder, "l40s.yaml"), 1 << 16, &text, &size));
+    ck_contains(text, "--recompute-granularity full --recompute-method block --recompute-num-layers 2 ");
+    ck_contains(text, "\nrecompute_num_layers: 2\n");
+    ck_contains(text, "\nevidence: l40s-r2\n");
+    ck_contains(text, "# l40s (simulated)");
     free(text);
     report_free(&r);
 }
@@ -467,11 +465,11 @@ START_TEST(fail_on_finds_verdicts_and_mismatches)
     struct report r;
     open_study(&r, &demo);
     ck_assert_int_eq(report_fail_on(&r, "MISMATCH"), ERR_RESULT);
-    ck_assert_ptr_nonnull(strstr(status_text(), "l40s-r2-rng-redrawn"));
+    ck_said("l40s-r2-rng-redrawn");
     ck_assert_int_eq(report_fail_on(&r, "DIFFERS"), ERR_RESULT);
-    ck_assert_int_eq(report_fail_on(&r, "DIVERGED"), OK);
-    ck_assert_int_eq(report_known_verdict("DIVERGED"), OK);
-    ck_assert_int_eq(report_known_verdict("MISMATCH"), OK);
+    ck_ok(report_fail_on(&r, "DIVERGED"));
+    ck_ok(report_known_verdict("DIVERGED"));
+    ck_ok(report_known_verdict("MISMATCH"));
     ck_assert_int_eq(report_known_verdict("diverged"), ERR_USAGE);
     report_free(&r);
 }
@@ -505,7 +503,7 @@ static char *html_of(const struct report *r)
     FILE *out = open_memstream(&text, &size);
     status st = report_html(out, r, temporary_path("library"));
     fclose(out);
-    ck_assert_msg(st == OK, "%s", status_text());
+    ck_ok(st);
     return text;
 }
 
@@ -513,9 +511,9 @@ static void write_library(const char *script)
 {
     char path[LAYOUT_PATH], folder[FOLDER];
     snprintf(folder, sizeof folder, "%s", temporary_path("library"));
-    MUST(file_make_folder(folder));
-    MUST(file_write(layout_file(path, folder, "dygraph.min.js"), script, strlen(script)));
-    MUST(file_write(layout_file(path, folder, "dygraph.min.css"), "/* css */", 9));
+    ck_ok(file_make_folder(folder));
+    ck_ok(file_write(layout_file(path, folder, "dygraph.min.js"), script, strlen(script)));
+    ck_ok(file_write(layout_file(path, folder, "dygraph.min.css"), "/* css */", 9));
 }
 
 START_TEST(html_is_one_file_without_foreign_markup)
@@ -525,14 +523,14 @@ START_TEST(html_is_one_file_without_foreign_markup)
     open_study(&r, &demo);
     snprintf(r.run[R0].name, sizeof r.run[R0].name, "</script><b>\xe2\x80\xa8");
     char *html = html_of(&r);
-    ck_assert_ptr_nonnull(strstr(html, "/* the library */"));
+    ck_contains(html, "/* the library */");
     ck_assert_ptr_null(strstr(html, "{{"));
     ck_assert_ptr_null(strstr(html, "http://"));
     ck_assert_ptr_null(strstr(html, "https://"));
     ck_assert_ptr_null(strstr(html, "<b>"));
     ck_assert_ptr_null(strstr(html, "alert(1)</script>")); /* a host's name in environment.json */
-    ck_assert_ptr_nonnull(strstr(html, "&lt;/script&gt;&lt;b&gt;"));
-    ck_assert_ptr_nonnull(strstr(html, "\\u003c/script>\\u003cb>\\u2028"));
+    ck_contains(html, "&lt;/script&gt;&lt;b&gt;");
+    ck_contains(html, "\\u003c/script>\\u003cb>\\u2028");
     int scripts = 0;
     for (const char *at = html; (at = strstr(at, "</script>")); at++)
         scripts++;
@@ -550,7 +548,7 @@ START_TEST(missing_or_hostile_library_is_refused)
     open_study(&r, &demo);
     FILE *out = open_memstream(&text, &size);
     ck_assert_int_eq(report_html(out, &r, temporary_path("nowhere")), ERR_IO);
-    ck_assert_ptr_nonnull(strstr(status_text(), "apt-get install libjs-dygraphs"));
+    ck_said("apt-get install libjs-dygraphs");
     write_library("\"</script><script>\"");
     ck_assert_int_eq(report_html(out, &r, temporary_path("library")), ERR_INPUT);
     fclose(out);
@@ -569,11 +567,11 @@ START_TEST(markdown_states_the_findings)
     report_markdown(out, &r);
     fclose(out);
     /* 13 tensors x (2 + 4) layers x 150 steps x 2 micro-batches */
-    ck_assert_ptr_nonnull(strstr(text, "bit-exact in 2 of 2 points without a planted fault (l40s-r2, l40s-r4): all "
-                                       "23,400 recomputed tensors"));
-    ck_assert_ptr_nonnull(strstr(text, "l40s-r2-rng-redrawn carries the planted fault rng-redrawn and was caught"));
-    ck_assert_ptr_nonnull(strstr(text, "Cards were simulated"));
-    ck_assert_ptr_nonnull(strstr(text, "Not measured: l40s-r1."));
+    ck_contains(text, "bit-exact in 2 of 2 points without a planted fault (l40s-r2, l40s-r4): all "
+                      "23,400 recomputed tensors");
+    ck_contains(text, "l40s-r2-rng-redrawn carries the planted fault rng-redrawn and was caught");
+    ck_contains(text, "Cards were simulated");
+    ck_contains(text, "Not measured: l40s-r1.");
     free(text);
     report_free(&r);
 }
@@ -593,41 +591,30 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        expected_count_equals_plan_for_every_policy,
-        certificate_of_block_is_complete_and_clean,
-        certificate_that_lacks_a_step_is_not_recommended,
-        first_mismatch_is_the_lowest_layer_of_the_first_step,
-        points_are_compared_with_r0_and_baseline,
-        policies_count_runs_of_a_family,
-        policies_with_replicates_decide,
-        seed_replicate_is_not_paired,
-        incomparable_runs_are_refused,
-        changed_plan_is_refused,
-        missing_baseline_is_an_error,
-        nan_loss_differs_and_is_null_in_json,
-        files_with_one_name_are_replicates,
-        json_has_the_whole_schema,
-        stable_json_leaves_out_what_is_measured,
-        recommendation_is_the_fewest_harmless_layers,
-        configuration_names_flags_and_evidence,
-        fail_on_finds_verdicts_and_mismatches,
-        markup_is_escaped,
-        html_is_one_file_without_foreign_markup,
-        missing_or_hostile_library_is_refused,
-        markdown_states_the_findings,
-        words_group_and_scale,
+    const struct suite_test tests[] = {
+        {expected_count_equals_plan_for_every_policy, 1},
+        {certificate_of_block_is_complete_and_clean, 1},
+        {certificate_that_lacks_a_step_is_not_recommended, 1},
+        {first_mismatch_is_the_lowest_layer_of_the_first_step, 1},
+        {points_are_compared_with_r0_and_baseline, 1},
+        {policies_count_runs_of_a_family, 1},
+        {policies_with_replicates_decide, 1},
+        {seed_replicate_is_not_paired, 1},
+        {incomparable_runs_are_refused, 1},
+        {changed_plan_is_refused, 1},
+        {missing_baseline_is_an_error, 1},
+        {nan_loss_differs_and_is_null_in_json, 1},
+        {files_with_one_name_are_replicates, 1},
+        {json_has_the_whole_schema, 1},
+        {stable_json_leaves_out_what_is_measured, 1},
+        {recommendation_is_the_fewest_harmless_layers, 1},
+        {configuration_names_flags_and_evidence, 1},
+        {fail_on_finds_verdicts_and_mismatches, 1},
+        {markup_is_escaped, 1},
+        {html_is_one_file_without_foreign_markup, 1},
+        {missing_or_hostile_library_is_refused, 1},
+        {markdown_states_the_findings, 1},
+        {words_group_and_scale, 1},
     };
-    Suite *suite = suite_create("report");
-    TCase *cases = tcase_create("report");
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        tcase_add_test(cases, tests[i]);
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    temporary_folder();
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    temporary_remove();
-    return failed != 0;
+    return suite_run("report", tests, COUNT(tests));
 }

@@ -1,11 +1,11 @@
 /* Safetensors: exact round trips, the documented layout, and a reader that refuses what does not tile the file. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/file.h"
 #include "data/little_endian.h"
 #include "data/safetensors.h"
+#include "tests/suite.h"
 #include "tests/temporary.h"
 
 static float weights[2][8] = {{1, 2, 3, 4, 5, 6, 7, 8}, {9, 10, 11, 12, 13, 14, 15, 16}};
@@ -24,14 +24,14 @@ static const char *write_all(const char *file)
         {.name = "wide", .view = view_of(wide, F64, 2, 1)},
         {.name = "empty", .view = view_of(weights, F32, 0, 8)},
     };
-    ck_assert_msg(safetensors_write(path, tensors, 5, metadata) == OK, "%s", status_text());
+    ck_ok(safetensors_write(path, tensors, 5, metadata));
     return path;
 }
 
 START_TEST(safetensors_round_trip_is_exact)
 {
     struct safetensors *s;
-    ck_assert_msg(safetensors_open(&s, write_all("round.safetensors")) == OK, "%s", status_text());
+    ck_ok(safetensors_open(&s, write_all("round.safetensors")));
     ck_assert_int_eq(safetensors_count(s), 5);
     const struct named_tensor *t = safetensors_find(s, "strided");
     ck_assert_int_eq(t->view.rows, 2);
@@ -58,12 +58,12 @@ START_TEST(safetensors_layout_is_aligned_and_without_holes)
     char *bytes;
     size_t size;
     struct safetensors *s;
-    ck_assert_int_eq(file_read(write_all("layout.safetensors"), 1 << 20, &bytes, &size), OK);
+    ck_ok(file_read(write_all("layout.safetensors"), 1 << 20, &bytes, &size));
     uint64_t header = le64_get(bytes);
     ck_assert_uint_eq((8 + header) % 64, 0);
     ck_assert_uint_eq(size, 8 + header + 16 + 24 + 4 + 6);
     ck_assert_int_eq(bytes[8], '{');
-    ck_assert_int_eq(safetensors_parse(&s, "memory", bytes, size), OK);
+    ck_ok(safetensors_parse(&s, "memory", bytes, size));
     const char *next = bytes + 8 + header;
     for (int i = 0; i < safetensors_count(s); i++) {
         const struct view *v = &safetensors_at(s, i)->view;
@@ -81,7 +81,7 @@ START_TEST(safetensors_any_flipped_byte_breaks_the_seal)
     char *bytes;
     size_t size;
     struct safetensors *s;
-    ck_assert_int_eq(file_read(write_all("flipped.safetensors"), 1 << 20, &bytes, &size), OK);
+    ck_ok(file_read(write_all("flipped.safetensors"), 1 << 20, &bytes, &size));
     for (size_t i = 0; i < size; i++) {
         bytes[i] ^= 1;
         ck_assert_msg(safetensors_parse(&s, "flipped", bytes, size) == ERR_INPUT, "byte %zu", i);
@@ -122,7 +122,7 @@ START_TEST(safetensors_foreign_shapes_are_folded)
     const char *header = "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,3,4],\"data_offsets\":[8,104]},"
                          "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},"
                          "\"c\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[4,8]}}  ";
-    ck_assert_msg(parse_foreign(&s, header, 104, &bytes) == OK, "%s", status_text());
+    ck_ok(parse_foreign(&s, header, 104, &bytes));
     ck_assert_str_eq(safetensors_at(s, 0)->name, "a");
     ck_assert_int_eq(safetensors_at(s, 0)->view.cols, 1);
     ck_assert_str_eq(safetensors_at(s, 2)->name, "b");
@@ -172,8 +172,8 @@ START_TEST(safetensors_malformed_header_refused)
     char *bytes;
     struct safetensors *s;
     ck_assert_int_eq(parse_foreign(&s, malformed[_i].header, malformed[_i].data, &bytes), ERR_INPUT);
-    ck_assert_msg(strstr(status_text(), "foreign.safetensors") && strstr(status_text(), malformed[_i].says),
-                  "expected '%s' in: %s", malformed[_i].says, status_text());
+    ck_said("foreign.safetensors");
+    ck_said(malformed[_i].says);
     free(bytes);
 }
 END_TEST
@@ -184,7 +184,7 @@ START_TEST(safetensors_impossible_length_refused)
     char bytes[16] = {0};
     struct safetensors *s;
     memcpy(bytes + 8, "{}      ", 8);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (int i = 0; i < COUNT(lengths); i++) {
         le64_put(bytes, lengths[i]);
         ck_assert_int_eq(safetensors_parse(&s, "long", bytes, sizeof bytes), ERR_INPUT);
     }
@@ -195,21 +195,14 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("safetensors");
-    TCase *tests = tcase_create("safetensors");
-    tcase_add_test(tests, safetensors_round_trip_is_exact);
-    tcase_add_test(tests, safetensors_layout_is_aligned_and_without_holes);
-    tcase_add_test(tests, safetensors_any_flipped_byte_breaks_the_seal);
-    tcase_add_test(tests, safetensors_doubled_or_reserved_name_not_written);
-    tcase_add_test(tests, safetensors_foreign_shapes_are_folded);
-    tcase_add_loop_test(tests, safetensors_malformed_header_refused, 0, sizeof malformed / sizeof *malformed);
-    tcase_add_test(tests, safetensors_impossible_length_refused);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    temporary_folder();
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    temporary_remove();
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    const struct suite_test tests[] = {
+        {safetensors_round_trip_is_exact, 1},
+        {safetensors_layout_is_aligned_and_without_holes, 1},
+        {safetensors_any_flipped_byte_breaks_the_seal, 1},
+        {safetensors_doubled_or_reserved_name_not_written, 1},
+        {safetensors_foreign_shapes_are_folded, 1},
+        {safetensors_malformed_header_refused, COUNT(malformed)},
+        {safetensors_impossible_length_refused, 1},
+    };
+    return suite_run("safetensors", tests, COUNT(tests));
 }

@@ -1,15 +1,15 @@
 /* The model as numbers: presets, parameters in one flat array, Hugging Face names, activations. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/shape.h"
+#include "tests/suite.h"
 
 static struct model_shape preset(const char *name)
 {
     struct model_shape s;
-    ck_assert_msg(shape_preset(&s, name) == OK, "%s", status_text());
+    ck_ok(shape_preset(&s, name));
     return s;
 }
 
@@ -28,7 +28,7 @@ START_TEST(preset_has_the_size_that_its_formula_gives)
 {
     struct model_shape s = preset(sizes[_i].name);
     ck_assert_int_eq(shape_parameter_elements(&s), s.layers * sizes[_i].block + sizes[_i].outside);
-    ck_assert_int_eq(shape_check(&s), OK);
+    ck_ok(shape_check(&s));
 }
 END_TEST
 
@@ -48,8 +48,8 @@ START_TEST(unknown_preset_names_those_there_are)
 {
     struct model_shape s;
     ck_assert_int_eq(shape_preset(&s, "huge"), ERR_USAGE);
-    ck_assert_ptr_nonnull(strstr(status_text(), "'huge'"));
-    ck_assert_ptr_nonnull(strstr(status_text(), "tiny, demo, study and code-3b"));
+    ck_said("'huge'");
+    ck_said("tiny, demo, study and code-3b");
 }
 END_TEST
 
@@ -171,7 +171,7 @@ START_TEST(dropout_must_leave_something)
 {
     struct model_shape s = preset("tiny");
     s.hidden_dropout = 0;
-    ck_assert_int_eq(shape_check(&s), OK);
+    ck_ok(shape_check(&s));
     s.hidden_dropout = 1;
     ck_assert_int_eq(shape_check(&s), ERR_USAGE);
     s.hidden_dropout = NAN;
@@ -212,24 +212,19 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("shape");
-    TCase *t = tcase_create("shape");
-    tcase_add_loop_test(t, preset_has_the_size_that_its_formula_gives, 0, 4);
-    tcase_add_test(t, preset_of_the_migrated_model_is_what_its_owners_train);
-    tcase_add_test(t, unknown_preset_names_those_there_are);
-    tcase_add_loop_test(t, parameters_follow_each_other_without_overlap, 0, 4);
-    tcase_add_test(t, tied_model_has_no_head);
-    tcase_add_test(t, only_matrices_decay_and_only_norms_begin_at_one);
-    tcase_add_test(t, hugging_face_tensors_cover_each_parameter);
-    tcase_add_test(t, hugging_face_names_outside_blocks);
-    tcase_add_loop_test(t, shape_that_does_not_fit_is_refused_by_field, 0, sizeof misfits / sizeof *misfits);
-    tcase_add_test(t, dropout_must_leave_something);
-    tcase_add_test(t, block_tensors_have_their_shapes);
-    tcase_add_test(t, block_tensors_follow_the_order_of_their_ops);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const struct suite_test tests[] = {
+        {preset_has_the_size_that_its_formula_gives, 4},
+        {preset_of_the_migrated_model_is_what_its_owners_train, 1},
+        {unknown_preset_names_those_there_are, 1},
+        {parameters_follow_each_other_without_overlap, 4},
+        {tied_model_has_no_head, 1},
+        {only_matrices_decay_and_only_norms_begin_at_one, 1},
+        {hugging_face_tensors_cover_each_parameter, 1},
+        {hugging_face_names_outside_blocks, 1},
+        {shape_that_does_not_fit_is_refused_by_field, COUNT(misfits)},
+        {dropout_must_leave_something, 1},
+        {block_tensors_have_their_shapes, 1},
+        {block_tensors_follow_the_order_of_their_ops, 1},
+    };
+    return suite_run("shape", tests, COUNT(tests));
 }

@@ -1,10 +1,10 @@
 /* Shards and the loader: bytes come back, splits are Megatron's, the order is a permutation of (seed, n) alone. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/file.h"
 #include "data/shards.h"
+#include "tests/suite.h"
 #include "tests/temporary.h"
 
 static const char *const texts[] = {"int x;\n", "\xff\0bytes", "a", "longer text of a document\n"};
@@ -15,10 +15,10 @@ static const char *write_shard(const char *file)
 {
     const char *path = temporary_path(file);
     struct shard_writer *w;
-    ck_assert_msg(shard_create(&w, path, "byte", 256) == OK, "%s", status_text());
+    ck_ok(shard_create(&w, path, "byte", 256));
     for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(shard_add_document(w, names[i], texts[i], sizes[i]), OK);
-    ck_assert_int_eq(shard_seal(w), OK);
+        ck_ok(shard_add_document(w, names[i], texts[i], sizes[i]));
+    ck_ok(shard_seal(w));
     return path;
 }
 
@@ -27,7 +27,7 @@ START_TEST(shard_round_trip_gives_documents_back)
     struct shard *s;
     int32_t tokens[64];
     uint64_t start = 0;
-    ck_assert_msg(shard_open(&s, write_shard("round.shard")) == OK, "%s", status_text());
+    ck_ok(shard_open(&s, write_shard("round.shard")));
     ck_assert_uint_eq(shard_documents(s), 4);
     ck_assert_uint_eq(shard_tokens(s), 7 + 7 + 1 + 26 + 4 * 2);
     ck_assert_int_eq(shard_vocab(s), 256);
@@ -54,12 +54,12 @@ START_TEST(shard_hash_depends_on_content_alone)
     char hex_a[33], hex_b[33], hex_c[33];
     struct shard_writer *w;
     const char *other = temporary_path("other.shard");
-    ck_assert_int_eq(shard_create(&w, other, "byte", 256), OK);
-    ck_assert_int_eq(shard_add_document(w, "renamed.c", texts[0], sizes[0]), OK);
-    ck_assert_int_eq(shard_seal(w), OK);
-    ck_assert_int_eq(shard_open(&a, write_shard("ha.shard")), OK);
-    ck_assert_int_eq(shard_open(&b, write_shard("hb.shard")), OK);
-    ck_assert_int_eq(shard_open(&c, other), OK);
+    ck_ok(shard_create(&w, other, "byte", 256));
+    ck_ok(shard_add_document(w, "renamed.c", texts[0], sizes[0]));
+    ck_ok(shard_seal(w));
+    ck_ok(shard_open(&a, write_shard("ha.shard")));
+    ck_ok(shard_open(&b, write_shard("hb.shard")));
+    ck_ok(shard_open(&c, other));
     shard_hash(a, hex_a);
     shard_hash(b, hex_b);
     shard_hash(c, hex_c);
@@ -77,9 +77,9 @@ START_TEST(shard_impossible_requests_refused)
     struct shard *s;
     const char *path = temporary_path("none.shard");
     ck_assert_int_eq(shard_create(&w, path, "bpe", 256), ERR_USAGE);
-    ck_assert_ptr_nonnull(strstr(status_text(), "bpe"));
+    ck_said("bpe");
     ck_assert_int_eq(shard_create(&w, path, "byte", 257), ERR_USAGE);
-    ck_assert_int_eq(shard_create(&w, path, "byte", 256), OK);
+    ck_ok(shard_create(&w, path, "byte", 256));
     ck_assert_int_eq(shard_add_document(w, "empty.c", "", 0), ERR_INPUT);
     ck_assert_int_eq(shard_add_document(w, "", "x", 1), ERR_INPUT);
     ck_assert_int_eq(shard_seal(w), ERR_INPUT);
@@ -100,13 +100,12 @@ START_TEST(shard_damage_named_by_section)
     size_t size;
     struct shard *s;
     const char *path = write_shard("damage.shard");
-    ck_assert_int_eq(file_read(path, 1 << 20, &whole, &size), OK);
-    for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
+    ck_ok(file_read(path, 1 << 20, &whole, &size));
+    for (int i = 0; i < COUNT(damage); i++) {
         whole[damage[i].at] ^= 4;
-        ck_assert_int_eq(file_write(path, whole, size), OK);
+        ck_ok(file_write(path, whole, size));
         ck_assert_int_eq(shard_open(&s, path), ERR_INPUT);
-        ck_assert_msg(strstr(status_text(), damage[i].says) != NULL, "expected '%s' in: %s", damage[i].says,
-                      status_text());
+        ck_said(damage[i].says);
         whole[damage[i].at] ^= 4;
     }
     free(whole);
@@ -131,7 +130,7 @@ START_TEST(split_bookends_equal_megatron)
         {{100, 0, 0}, 3, {0, 3, 3, 3}},
         {{1, 1, 1}, 10, {0, 3, 7, 10}},
     };
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+    for (int c = 0; c < COUNT(cases); c++)
         for (int which = SPLIT_TRAIN; which <= SPLIT_TEST; which++) {
             uint64_t first, last;
             split_documents(cases[c].weights, cases[c].documents, which, &first, &last);
@@ -151,16 +150,16 @@ static struct shard *numbered_shard(const char *file)
     struct shard_writer *w;
     struct shard *s;
     const char *path = temporary_path(file);
-    ck_assert_int_eq(shard_create(&w, path, "byte", 256), OK);
+    ck_ok(shard_create(&w, path, "byte", 256));
     for (int d = 0; d < DOCUMENTS; d++) {
         char text[DOCUMENT - 2], name[16];
         for (int i = 0; i < DOCUMENT - 2; i++)
             text[i] = (char)((d * DOCUMENT + i) * 2654435761u >> 23);
         snprintf(name, sizeof name, "%d", d);
-        ck_assert_int_eq(shard_add_document(w, name, text, sizeof text), OK);
+        ck_ok(shard_add_document(w, name, text, sizeof text));
     }
-    ck_assert_int_eq(shard_seal(w), OK);
-    ck_assert_int_eq(shard_open(&s, path), OK);
+    ck_ok(shard_seal(w));
+    ck_ok(shard_open(&s, path));
     return s;
 }
 
@@ -181,7 +180,7 @@ START_TEST(loader_each_epoch_is_a_permutation)
     struct loader l;
     struct shard *s = numbered_shard("epochs.shard");
     const int weights[3] = {8, 1, 1};
-    ck_assert_int_eq(loader_open(&l, s, weights, SPLIT_TRAIN, SEQUENCE, 1234), OK);
+    ck_ok(loader_open(&l, s, weights, SPLIT_TRAIN, SEQUENCE, 1234));
     ck_assert_uint_eq(l.windows, (16 * DOCUMENT - 1) / SEQUENCE);
     uint64_t *order = malloc(3 * l.windows * sizeof *order);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
@@ -206,9 +205,9 @@ START_TEST(loader_order_depends_on_seed_and_n_alone)
     struct shard *s = numbered_shard("order.shard");
     const int weights[3] = {8, 1, 1};
     int same = 0;
-    ck_assert_int_eq(loader_open(&a, s, weights, SPLIT_TRAIN, SEQUENCE, 7), OK);
-    ck_assert_int_eq(loader_open(&b, s, weights, SPLIT_TRAIN, SEQUENCE, 7), OK);
-    ck_assert_int_eq(loader_open(&other, s, weights, SPLIT_TRAIN, SEQUENCE, 8), OK);
+    ck_ok(loader_open(&a, s, weights, SPLIT_TRAIN, SEQUENCE, 7));
+    ck_ok(loader_open(&b, s, weights, SPLIT_TRAIN, SEQUENCE, 7));
+    ck_ok(loader_open(&other, s, weights, SPLIT_TRAIN, SEQUENCE, 8));
     /* Asked in opposite orders: there is no state to be in. */
     for (uint64_t i = 0; i < 100; i++) {
         uint64_t n = 99 - i;
@@ -226,7 +225,7 @@ START_TEST(loader_held_out_is_in_order_and_inside_its_split)
     struct shard *s = numbered_shard("held.shard");
     const int weights[3] = {8, 1, 1};
     int32_t got[SEQUENCE + 1], expected[SEQUENCE + 1];
-    ck_assert_int_eq(loader_open(&l, s, weights, SPLIT_VALID, SEQUENCE, 7), OK);
+    ck_ok(loader_open(&l, s, weights, SPLIT_VALID, SEQUENCE, 7));
     ck_assert_uint_eq(l.first_token, 16 * DOCUMENT);
     ck_assert_uint_eq(l.windows, (2 * DOCUMENT - 1) / SEQUENCE);
     for (uint64_t n = 0; n < 2 * l.windows; n++) {
@@ -243,10 +242,10 @@ START_TEST(loader_split_shorter_than_a_window_refused)
     struct loader l;
     struct shard *s = numbered_shard("short.shard");
     const int tight[3] = {18, 1, 1}, none[3] = {1, 1, 0};
-    ck_assert_int_eq(loader_open(&l, s, tight, SPLIT_TEST, DOCUMENT - 1, 7), OK);
+    ck_ok(loader_open(&l, s, tight, SPLIT_TEST, DOCUMENT - 1, 7));
     ck_assert_uint_eq(l.windows, 1);
     ck_assert_int_eq(loader_open(&l, s, tight, SPLIT_TEST, DOCUMENT, 7), ERR_USAGE);
-    ck_assert_ptr_nonnull(strstr(status_text(), "has 1000 tokens, a window needs 1001"));
+    ck_said("has 1000 tokens, a window needs 1001");
     ck_assert_int_eq(loader_open(&l, s, none, SPLIT_TEST, 1, 7), ERR_USAGE);
     shard_close(s);
 }
@@ -254,24 +253,16 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("shards");
-    TCase *tests = tcase_create("shards");
-    tcase_add_test(tests, shard_round_trip_gives_documents_back);
-    tcase_add_test(tests, shard_hash_depends_on_content_alone);
-    tcase_add_test(tests, shard_impossible_requests_refused);
-    tcase_add_test(tests, shard_damage_named_by_section);
-    tcase_add_test(tests, split_bookends_equal_megatron);
-    tcase_add_test(tests, loader_each_epoch_is_a_permutation);
-    tcase_add_test(tests, loader_order_depends_on_seed_and_n_alone);
-    tcase_add_test(tests, loader_held_out_is_in_order_and_inside_its_split);
-    tcase_add_test(tests, loader_split_shorter_than_a_window_refused);
-    tcase_set_timeout(tests, 30);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    temporary_folder();
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    temporary_remove();
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    const struct suite_test tests[] = {
+        {shard_round_trip_gives_documents_back, 1},
+        {shard_hash_depends_on_content_alone, 1},
+        {shard_impossible_requests_refused, 1},
+        {shard_damage_named_by_section, 1},
+        {split_bookends_equal_megatron, 1},
+        {loader_each_epoch_is_a_permutation, 1},
+        {loader_order_depends_on_seed_and_n_alone, 1},
+        {loader_held_out_is_in_order_and_inside_its_split, 1},
+        {loader_split_shorter_than_a_window_refused, 1},
+    };
+    return suite_run("shards", tests, COUNT(tests));
 }

@@ -1,10 +1,10 @@
 /* Study files: what they become, and that nothing wrong passes. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/file.h"
 #include "stages/study.h"
+#include "tests/suite.h"
 
 #define DEMO "pipelines/studies/demo.yaml"
 
@@ -23,7 +23,7 @@ static struct study_points plan_good(const char *text)
 {
     struct study_points points;
     status st = plan_text(&points, text, strlen(text));
-    ck_assert_msg(st == OK, "%s", status_text());
+    ck_ok(st);
     return points;
 }
 
@@ -32,8 +32,8 @@ static struct study_points plan_file(const char *path)
     char *text;
     size_t size;
     struct study_points points;
-    ck_assert_msg(file_read(path, STUDY_LIMIT, &text, &size) == OK, "%s", status_text());
-    ck_assert_msg(plan_text(&points, text, size) == OK, "%s", status_text());
+    ck_ok(file_read(path, STUDY_LIMIT, &text, &size));
+    ck_ok(plan_text(&points, text, size));
     free(text);
     return points;
 }
@@ -48,7 +48,6 @@ static void check_names(const struct study_points *points, const char *const *na
     ck_assert_int_eq(points->count, count);
 }
 
-#define COUNT(table) (int)(sizeof(table) / sizeof *(table))
 #define CHECK_NAMES(points, ...) \
     check_names(points, (const char *const[]){__VA_ARGS__}, COUNT(((const char *const[]){__VA_ARGS__})))
 
@@ -338,7 +337,7 @@ START_TEST(wrong_study_is_refused_with_file_and_line)
     ck_assert_int_eq(plan_text(&points, wrongs[_i].text, strlen(wrongs[_i].text)), ERR_USAGE);
     ck_assert_msg(!strncmp(status_text(), expected, strlen(expected)), "'%s' not in line %d", status_text(),
                   wrongs[_i].line);
-    ck_assert_msg(strstr(status_text(), wrongs[_i].said), "%s", status_text());
+    ck_said(wrongs[_i].said);
     ck_assert_ptr_null(points.point);
 }
 END_TEST
@@ -374,7 +373,7 @@ START_TEST(contradicting_settings_are_refused)
              _i == COUNT(rules) - 1 ? 60 : 64, rules[_i].training);
     ck_assert_int_eq(plan_text(&points, text, strlen(text)), ERR_USAGE);
     ck_assert_msg(!strncmp(status_text(), "some/study.yaml:3: ", 19), "%s", status_text());
-    ck_assert_msg(strstr(status_text(), rules[_i].said), "%s", status_text());
+    ck_said(rules[_i].said);
 }
 END_TEST
 
@@ -386,7 +385,7 @@ START_TEST(branch_without_a_branch_step_is_refused)
                                "lr: 1}\ntargets: [{name: a, profile: exact, memory: 1GiB}]\nbaseline: a\n"
                                "points:\n  - {target: a, recompute_num_layers: 1}\n";
     ck_assert_int_eq(plan_text(&points, text, strlen(text)), ERR_USAGE);
-    ck_assert_ptr_nonnull(strstr(status_text(), "some/study.yaml:7: a-r1 branches from the baseline"));
+    ck_said("some/study.yaml:7: a-r1 branches from the baseline");
 }
 END_TEST
 
@@ -439,7 +438,7 @@ START_TEST(mutated_study_never_crashes_and_names_the_file)
     size_t original_size;
     int refused = 0;
     uint64_t state = 20;
-    ck_assert_int_eq(file_read(DEMO, 8192, &original, &original_size), OK);
+    ck_ok(file_read(DEMO, 8192, &original, &original_size));
     for (int i = 0; i < 500; i++) {
         struct study_points points;
         size_t size = original_size;
@@ -452,7 +451,7 @@ START_TEST(mutated_study_never_crashes_and_names_the_file)
         } else {
             refused++;
             ck_assert_msg(st == ERR_USAGE, "mutation %d: %d %s", i, st, status_text());
-            ck_assert_msg(strstr(status_text(), "some/study.yaml"), "mutation %d: %s", i, status_text());
+            ck_said("some/study.yaml");
         }
         study_points_free(&points);
     }
@@ -463,27 +462,21 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("study");
-    TCase *t = tcase_create("study");
-    tcase_set_timeout(t, 60);
-    tcase_add_test(t, demo_plans_its_eight_points);
-    tcase_add_test(t, demo_memory_falls_with_recomputed_layers_and_fits);
-    tcase_add_test(t, migration_has_a_reference_for_every_recompute);
-    tcase_add_test(t, every_setting_that_is_not_the_default_is_in_the_name);
-    tcase_add_test(t, missing_reference_is_added_before_its_point);
-    tcase_add_test(t, entries_added_at_the_end_leave_earlier_points_alone);
-    tcase_add_test(t, defaults_are_what_the_table_says);
-    tcase_add_test(t, preset_is_changed_by_the_keys_beside_it);
-    tcase_add_test(t, point_that_does_not_fit_stays_and_says_so);
-    tcase_add_test(t, sharding_and_context_parallelism_shrink_the_plan);
-    tcase_add_loop_test(t, wrong_study_is_refused_with_file_and_line, 0, COUNT(wrongs));
-    tcase_add_loop_test(t, contradicting_settings_are_refused, 0, COUNT(rules));
-    tcase_add_test(t, branch_without_a_branch_step_is_refused);
-    tcase_add_test(t, mutated_study_never_crashes_and_names_the_file);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const struct suite_test tests[] = {
+        {demo_plans_its_eight_points, 1},
+        {demo_memory_falls_with_recomputed_layers_and_fits, 1},
+        {migration_has_a_reference_for_every_recompute, 1},
+        {every_setting_that_is_not_the_default_is_in_the_name, 1},
+        {missing_reference_is_added_before_its_point, 1},
+        {entries_added_at_the_end_leave_earlier_points_alone, 1},
+        {defaults_are_what_the_table_says, 1},
+        {preset_is_changed_by_the_keys_beside_it, 1},
+        {point_that_does_not_fit_stays_and_says_so, 1},
+        {sharding_and_context_parallelism_shrink_the_plan, 1},
+        {wrong_study_is_refused_with_file_and_line, COUNT(wrongs)},
+        {contradicting_settings_are_refused, COUNT(rules)},
+        {branch_without_a_branch_step_is_refused, 1},
+        {mutated_study_never_crashes_and_names_the_file, 1},
+    };
+    return suite_run("study", tests, COUNT(tests));
 }

@@ -77,7 +77,7 @@ START_TEST(philox_gives_the_vectors_of_random123)
          {0xa4093822, 0x299f31d0},
          {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (int i = 0; i < COUNT(known); i++) {
         uint32_t out[4];
         philox4x32(out, known[i].counter, known[i].key);
         ck_assert_mem_eq(out, known[i].expected, sizeof out);
@@ -98,14 +98,14 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        bf16_of_every_bf16_number_is_itself,
-        bf16_rounds_every_gap_to_nearest_and_ties_to_even,
-        bf16_of_nan_is_a_quiet_nan_of_the_same_sign,
-        view_slices_address_the_same_elements,
-        element_of_one_operation_has_the_bits_of_binary32,
-        philox_gives_the_vectors_of_random123,
-        philox_site_fills_counter_and_key_as_documented,
+    const struct suite_test tests[] = {
+        {bf16_of_every_bf16_number_is_itself, 1},
+        {bf16_rounds_every_gap_to_nearest_and_ties_to_even, 1},
+        {bf16_of_nan_is_a_quiet_nan_of_the_same_sign, 1},
+        {view_slices_address_the_same_elements, 1},
+        {element_of_one_operation_has_the_bits_of_binary32, 1},
+        {philox_gives_the_vectors_of_random123, 1},
+        {philox_site_fills_counter_and_key_as_documented, 1},
     };
-    return cases_run("tensor", tests, sizeof tests / sizeof *tests);
+    return cases_run("tensor", tests, COUNT(tests));
 }

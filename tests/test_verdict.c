@@ -1,4 +1,3 @@
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -6,6 +5,7 @@
 
 #include "stages/student.h"
 #include "stages/verdict.h"
+#include "tests/suite.h"
 
 /* ---- Student's t, against closed forms and tables ---- */
 
@@ -27,7 +27,7 @@ END_TEST
 START_TEST(student_quantile_closed_forms)
 {
     static const double p[] = {1e-9, 0.001, 0.05, 0.3, 0.5, 0.8, 0.95, 0.975, 0.9999};
-    for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
+    for (int i = 0; i < COUNT(p); i++) {
         double alpha = 4 * p[i] * (1 - p[i]);
         double q = cos(acos(sqrt(alpha)) / 3) / sqrt(alpha);
         double four = p[i] == 0.5 ? 0 : copysign(2 * sqrt(q - 1), p[i] - 0.5);
@@ -47,7 +47,7 @@ START_TEST(student_quantile_tables)
         double p, dof, t;
     } table[] = {{0.95, 7, 1.895},  {0.975, 7, 2.365},  {0.99, 7, 2.998},   {0.975, 10, 2.228}, {0.95, 30, 1.697},
                  {0.995, 5, 4.032}, {0.975, 31, 2.040}, {0.90, 120, 1.289}, {0.975, 120, 1.980}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    for (int i = 0; i < COUNT(table); i++)
         ck_assert_double_eq_tol(student_quantile(table[i].p, table[i].dof), table[i].t, 0.0005);
     double z = 1.959963984540054;
     ck_assert_double_eq_tol(student_quantile(0.975, 1e6), z + (z * z * z + z) / 4e6, 1e-10);
@@ -97,7 +97,7 @@ static struct judgement judge_steps(const struct pair *pair, int64_t count, doub
 {
     struct judgement j;
     struct paired_series series = {count, pair->step, pair->baseline, pair->candidate};
-    ck_assert_int_eq(verdict_pair_steps(&j, &series, GAP_DIFFERENCE, margin, window), OK);
+    ck_ok(verdict_pair_steps(&j, &series, GAP_DIFFERENCE, margin, window));
     return j;
 }
 
@@ -189,7 +189,7 @@ START_TEST(pair_interval_across_margin_is_undecided)
     struct judgement j = judge_steps(&pair, STEPS, 0.01, half);
     ck_assert_int_eq(j.verdict, VERDICT_UNDECIDED);
     ck_assert_double_ge(j.effective, VERDICT_EFFECTIVE);
-    ck_assert_ptr_nonnull(strstr(j.reason, "crosses the margin"));
+    ck_contains(j.reason, "crosses the margin");
 }
 END_TEST
 
@@ -199,7 +199,7 @@ START_TEST(pair_few_steps_is_undecided)
     make_pair(&pair, 0.002, 0.0001, 0, 7);
     struct judgement j = judge_steps(&pair, 29, 0.01, whole);
     ck_assert_int_eq(j.verdict, VERDICT_UNDECIDED);
-    ck_assert_ptr_nonnull(strstr(j.reason, "at least 30"));
+    ck_contains(j.reason, "at least 30");
     ck_assert(!isnan(j.low));
     j = judge_steps(&pair, 7, 0.01, whole);
     ck_assert_int_eq(j.verdict, VERDICT_UNDECIDED);
@@ -215,12 +215,12 @@ START_TEST(pair_nan_is_never_dropped)
     pair.candidate[5] = NAN; /* before the window */
     struct judgement j = judge_steps(&pair, STEPS, 0.01, half);
     ck_assert_int_eq(j.verdict, VERDICT_DIFFERS);
-    ck_assert_ptr_nonnull(strstr(j.reason, "step 106"));
+    ck_contains(j.reason, "step 106");
     pair.baseline[9] = INFINITY;
     j = judge_steps(&pair, STEPS, 0.01, half);
     ck_assert_int_eq(j.verdict, VERDICT_UNDECIDED);
-    ck_assert_ptr_nonnull(strstr(j.reason, "baseline itself diverged"));
-    ck_assert_ptr_nonnull(strstr(j.reason, "step 110"));
+    ck_contains(j.reason, "baseline itself diverged");
+    ck_contains(j.reason, "step 110");
     memcpy(pair.candidate, pair.baseline, sizeof pair.baseline);
     j = judge_steps(&pair, STEPS, 0.01, half);
     ck_assert_int_eq(j.verdict, VERDICT_IDENTICAL);
@@ -238,13 +238,13 @@ START_TEST(pair_log_ratio_of_scaled_norms_is_exact)
         pair.candidate[i] = 2 * pair.baseline[i];
     }
     struct paired_series series = {STEPS, pair.step, pair.baseline, pair.candidate};
-    ck_assert_int_eq(verdict_pair_steps(&j, &series, GAP_LOG_RATIO, 0.05, half), OK);
+    ck_ok(verdict_pair_steps(&j, &series, GAP_LOG_RATIO, 0.05, half));
     ck_assert_int_eq(j.verdict, VERDICT_DIFFERS);
     ck_assert_double_eq_tol(j.gap, log(2), 1e-14);
     pair.candidate[2] = 0;
-    ck_assert_int_eq(verdict_pair_steps(&j, &series, GAP_LOG_RATIO, 0.05, half), OK);
+    ck_ok(verdict_pair_steps(&j, &series, GAP_LOG_RATIO, 0.05, half));
     ck_assert_int_eq(j.verdict, VERDICT_DIFFERS);
-    ck_assert_ptr_nonnull(strstr(j.reason, "step 3"));
+    ck_contains(j.reason, "step 3");
 }
 END_TEST
 
@@ -387,7 +387,7 @@ START_TEST(policy_without_replicates_is_inconclusive)
     struct judgement j;
     verdict_policy(&j, 1, baseline, 1, candidate, 0.01);
     ck_assert_int_eq(j.verdict, VERDICT_INCONCLUSIVE);
-    ck_assert_ptr_nonnull(strstr(j.reason, "no replicates"));
+    ck_contains(j.reason, "no replicates");
     ck_assert(isnan(j.low));
     ck_assert_int_eq(j.runs_needed, 0);
     /* The spread 0.01 of the baseline runs is as large as the margin. With the normal limit,
@@ -404,7 +404,7 @@ START_TEST(policy_equal_replicates_show_no_spread)
     struct judgement j;
     verdict_policy(&j, 2, baseline, 2, candidate, 0.01);
     ck_assert_int_eq(j.verdict, VERDICT_INCONCLUSIVE);
-    ck_assert_ptr_nonnull(strstr(j.reason, "no run-to-run spread"));
+    ck_contains(j.reason, "no run-to-run spread");
 }
 END_TEST
 
@@ -416,46 +416,37 @@ START_TEST(policy_nan_runs_are_judged)
     ck_assert_int_eq(j.verdict, VERDICT_DIVERGED);
     verdict_policy(&j, 2, candidate, 2, baseline, 0.01);
     ck_assert_int_eq(j.verdict, VERDICT_INCONCLUSIVE);
-    ck_assert_ptr_nonnull(strstr(j.reason, "baseline run itself"));
+    ck_contains(j.reason, "baseline run itself");
 }
 END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        student_cdf_closed_forms,
-        student_quantile_closed_forms,
-        student_quantile_tables,
-        student_quantile_inverts_fractional_dof,
-        pair_equal_bits_is_identical,
-        pair_one_ulp_outside_window_agrees,
-        pair_negative_zero_is_not_identical,
-        pair_interval_matches_hand_computation,
-        pair_small_gap_agrees,
-        pair_large_gap_differs_on_both_sides,
-        pair_interval_across_margin_is_undecided,
-        pair_few_steps_is_undecided,
-        pair_nan_is_never_dropped,
-        pair_log_ratio_of_scaled_norms_is_exact,
-        effective_constant_and_alternating_is_count,
-        effective_of_ar1_follows_theory,
-        pair_interval_covers_under_autocorrelation,
-        pair_at_the_margin_errs_at_the_level,
-        sequences_paired_t_matches_hand_computation,
-        policy_welch_matches_hand_computation,
-        policy_replicates_decide_both_ways,
-        policy_without_replicates_is_inconclusive,
-        policy_equal_replicates_show_no_spread,
-        policy_nan_runs_are_judged,
+    const struct suite_test tests[] = {
+        {student_cdf_closed_forms, 1},
+        {student_quantile_closed_forms, 1},
+        {student_quantile_tables, 1},
+        {student_quantile_inverts_fractional_dof, 1},
+        {pair_equal_bits_is_identical, 1},
+        {pair_one_ulp_outside_window_agrees, 1},
+        {pair_negative_zero_is_not_identical, 1},
+        {pair_interval_matches_hand_computation, 1},
+        {pair_small_gap_agrees, 1},
+        {pair_large_gap_differs_on_both_sides, 1},
+        {pair_interval_across_margin_is_undecided, 1},
+        {pair_few_steps_is_undecided, 1},
+        {pair_nan_is_never_dropped, 1},
+        {pair_log_ratio_of_scaled_norms_is_exact, 1},
+        {effective_constant_and_alternating_is_count, 1},
+        {effective_of_ar1_follows_theory, 1},
+        {pair_interval_covers_under_autocorrelation, 1},
+        {pair_at_the_margin_errs_at_the_level, 1},
+        {sequences_paired_t_matches_hand_computation, 1},
+        {policy_welch_matches_hand_computation, 1},
+        {policy_replicates_decide_both_ways, 1},
+        {policy_without_replicates_is_inconclusive, 1},
+        {policy_equal_replicates_show_no_spread, 1},
+        {policy_nan_runs_are_judged, 1},
     };
-    Suite *suite = suite_create("verdict");
-    TCase *cases = tcase_create("verdict");
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        tcase_add_test(cases, tests[i]);
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("verdict", tests, COUNT(tests));
 }
