@@ -96,12 +96,12 @@ SCRIPTS = $(wildcard pipelines/*.sh data/*.sh slurm/*.sh tests/*.sh) .ci/run
 
 lint:
 	@pipelines/deps.sh --lint
-	clang-format --dry-run -Werror $(C_FILES)
-	cppcheck --quiet --error-exitcode=1 --enable=warning,performance --std=c11 --library=tests/cppcheck.cfg \
+	$(call say,LINT,clang-format) clang-format --dry-run -Werror $(C_FILES)
+	$(call say,LINT,cppcheck) cppcheck --quiet --error-exitcode=1 --enable=warning,performance --std=c11 --library=tests/cppcheck.cfg \
 		--suppressions-list=tests/cppcheck.supp -I. -D_GNU_SOURCE -DREMATCH_VERSION='""' -DISA=scalar -j $(shell nproc) \
 		$(filter %.c,$(C_FILES))
-	shellcheck -x $(SCRIPTS)
-	tests/layers.sh
+	$(call say,LINT,shellcheck) shellcheck -x $(SCRIPTS)
+	$(call say,LINT,layers) tests/layers.sh
 	@! wc -l $(C_FILES) $(SCRIPTS) | grep -v ' total$$' | awk '$$1 > 500 {print $$2 ": " $$1 " lines, 500 are enough"}' | grep .
 
 # The pipelines find the programs by their place: share/rematch/pipelines/../../../bin.
