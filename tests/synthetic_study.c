@@ -8,6 +8,7 @@
 #include "model/certificate.h"
 #include "stages/layout.h"
 #include "tests/suite.h"
+#include "tests/temporary.h"
 
 static double noise_at(uint64_t seed, int64_t step)
 {
@@ -182,19 +183,68 @@ static void write_record(const struct synthetic_study *study, int index, const c
     remove(file);
 }
 
-void synthetic_study_write(const struct synthetic_study *study, const char *folder)
+void synthetic_points_write(const struct synthetic_study *study, const char *folder)
 {
     char path[LAYOUT_PATH];
     struct jsonl *points;
-    ck_ok(file_make_folder(layout_file(path, folder, "records")));
     ck_ok(jsonl_open(&points, layout_file(path, folder, LAYOUT_POINTS), 0));
     for (int i = 0; i < study->runs; i++) {
         struct point p;
         synthetic_point(&p, study, i);
         ck_ok(jsonl_append(points, point_to_json(&p)));
-        if (!study->run[i].absent && !study->run[i].too_large)
-            write_record(study, i, folder);
     }
     ck_ok(jsonl_sync(points));
     jsonl_close(points);
+}
+
+const char *synthetic_study_write(const struct synthetic_study *study)
+{
+    const char *folder = temporary_path("study");
+    char path[LAYOUT_PATH];
+    ck_ok(file_remove_folder(folder));
+    ck_ok(file_make_folder(layout_file(path, folder, "records")));
+    synthetic_points_write(study, folder);
+    for (int i = 0; i < study->runs; i++)
+        if (!study->run[i].absent && !study->run[i].too_large)
+            write_record(study, i, folder);
+    return folder;
+}
+
+void synthetic_study_judge(struct report *r, const struct synthetic_study *study)
+{
+    ck_ok(report_load_study(r, synthetic_study_write(study)));
+    ck_ok(report_judge(r));
+}
+
+/* ---- studies ---- */
+
+#define WEIGHTS_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define WEIGHTS_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define WEIGHTS_C "cccccccccccccccccccccccccccccccc"
+
+const struct synthetic_run demo_runs[DEMO_RUNS] = {
+    [BASELINE] = {.name = "h800-r0", .target = "h800", .baseline = true, .weights = WEIGHTS_A},
+    [A1] = {.name = "h800-r0-a1", .target = "h800", .replicate = "a1", .gap = 0.0003, .noise = 0.001},
+    [A2] = {.name = "h800-r0-a2", .target = "h800", .replicate = "a2", .gap = -0.0004, .noise = 0.001},
+    [R0] = {.name = "l40s-r0", .target = "l40s", .gap = 0.001, .noise = 0.002, .weights = WEIGHTS_B},
+    [R2] = {.name = "l40s-r2", .target = "l40s", .layers = 2, .gap = 0.001, .noise = 0.002, .weights = WEIGHTS_B},
+    [R4] = {.name = "l40s-r4", .target = "l40s", .layers = 4, .gap = 0.001, .noise = 0.002, .weights = WEIGHTS_B},
+    [FAULT] = {.name = "l40s-r2-rng-redrawn",
+               .target = "l40s",
+               .layers = 2,
+               .fault = "rng-redrawn",
+               .gap = 0.05,
+               .noise = 0.002,
+               .mismatch_step = FIRST,
+               .weights = WEIGHTS_C},
+    [BIG] = {.name = "l40s-r1", .target = "l40s", .layers = 1, .too_large = true},
+};
+
+const struct synthetic_study demo = {"demo", LAST, FIRST - 1, demo_runs, DEMO_RUNS};
+
+struct synthetic_study two_runs(struct synthetic_run runs[2], const struct synthetic_run *second)
+{
+    runs[0] = demo_runs[BASELINE];
+    runs[1] = *second;
+    return (struct synthetic_study){"two", LAST, FIRST - 1, runs, 2};
 }

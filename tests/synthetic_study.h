@@ -6,7 +6,7 @@
 #ifndef REMATCH_TESTS_SYNTHETIC_STUDY_H
 #define REMATCH_TESTS_SYNTHETIC_STUDY_H
 
-#include "stages/point.h"
+#include "stages/report/report.h"
 
 enum { SYNTHETIC_SEQUENCES = 32, SYNTHETIC_LAYERS = 4 };
 
@@ -32,10 +32,24 @@ struct synthetic_study {
     int runs;
 };
 
-/* points.jsonl and records/ in `folder`. */
-void synthetic_study_write(const struct synthetic_study *study, const char *folder);
-
-/* The point that it writes for a run. */
+/* The point that the study has for a run. */
 void synthetic_point(struct point *out, const struct synthetic_study *study, int index);
+
+/* points.jsonl in `folder`, anew. */
+void synthetic_points_write(const struct synthetic_study *study, const char *folder);
+
+/* points.jsonl and records/ in the temporary folder's study/, which it replaces; its path is borrowed as temporary_path
+ * says. The second also loads and judges the study. */
+const char *synthetic_study_write(const struct synthetic_study *study);
+void synthetic_study_judge(struct report *r, const struct synthetic_study *study);
+
+/* The demo in small: three baseline runs, four points on another target, one planted fault, one that does not fit. */
+enum { BASELINE, A1, A2, R0, R2, R4, FAULT, BIG, DEMO_RUNS };
+enum { FIRST = 51, LAST = 200, BRANCHED = LAST - FIRST + 1, MICRO_BATCHES = 2 };
+extern const struct synthetic_run demo_runs[DEMO_RUNS];
+extern const struct synthetic_study demo;
+
+/* The demo's baseline and a run that the caller has made; its target has no r0 unless it is one. */
+struct synthetic_study two_runs(struct synthetic_run runs[2], const struct synthetic_run *second);
 
 #endif

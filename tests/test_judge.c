@@ -1,0 +1,307 @@
+/* Reports, what is judged: certificates, comparisons of runs, recommendations. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/file.h"
+#include "stages/report/report.h"
+#include "stages/report/words.h"
+#include "tests/suite.h"
+#include "tests/synthetic_study.h"
+
+/* ---- certificates ---- */
+
+/* The report's count from the policy's words against the plan's own. */
+START_TEST(expected_count_equals_plan_for_every_policy)
+{
+    struct metric metric[10] = {{0}};
+    for (int i = 0; i < 10; i++)
+        metric[i].step = 11 + i;
+    for (int kind = 0; kind < 3; kind++)
+        for (int n = 0; n < 8; n++) {
+            struct synthetic_run run = {.name = "x", .target = "l40s"};
+            struct synthetic_study study = {"x", LAST, FIRST - 1, &run, 1};
+            run.layers = kind == 0 ? n % (SYNTHETIC_LAYERS + 1) : 1 + n % SYNTHETIC_LAYERS;
+            run.method = kind == 1 ? METHOD_UNIFORM : METHOD_BLOCK;
+            run.modules = kind == 2 ? (unsigned)n : 0;
+            struct point p;
+            struct recompute_plan *plan;
+            synthetic_point(&p, &study, 0);
+            ck_ok(recompute_plan_make(&plan, &p.recompute, p.model.layers));
+            uint64_t tensors = (uint64_t)recompute_compared_tensors(plan);
+            ck_assert_uint_eq(report_expected_count(&p, metric, 10), tensors * 10 * MICRO_BATCHES);
+            p.certificate.every = 3; /* steps 12, 15, 18 */
+            ck_assert_uint_eq(report_expected_count(&p, metric, 10), tensors * 3 * MICRO_BATCHES);
+            recompute_plan_free(plan);
+        }
+}
+END_TEST
+
+START_TEST(certificate_of_block_is_complete_and_clean)
+{
+    struct report r;
+    synthetic_study_judge(&r, &demo);
+    /* 13 tensors a layer: 12 rebuilt ones and the stored input. */
+    ck_assert_uint_eq(r.run[R4].expected_count, 13 * 4 * BRANCHED * MICRO_BATCHES);
+    ck_assert_uint_eq(certificate_total(r.run[R4].certificate).compared, r.run[R4].expected_count);
+    ck_assert(run_is_certified(&r.run[R4]));
+    ck_assert(!run_is_certified(&r.run[FAULT]));
+    ck_assert(runs_equal_weights(&r.run[R4], &r.run[R0]));
+    report_free(&r);
+}
+END_TEST
+
+/* A certificate that lacks a step is no proof, although nothing in it differs. */
+START_TEST(certificate_that_lacks_a_step_is_not_recommended)
+{
+    struct report r;
+    struct synthetic_run runs[2], lost = demo_runs[R2];
+    lost.lost_step = 60;
+    struct synthetic_study study = two_runs(runs, &lost);
+    char text[WORDS];
+    synthetic_study_judge(&r, &study);
+    ck_assert(!run_is_certified(&r.run[1]));
+    ck_contains(words_certificate(text, &r.run[1]), "INCOMPLETE");
+    ck_assert_int_eq(r.recommendations, 2);
+    ck_assert_int_eq(r.recommendation[1].run, -1);
+    ck_contains(r.recommendation[1].why, "INCOMPLETE");
+    report_free(&r);
+}
+END_TEST
+
+/* Events were filed from the last layer down, as a backward meets them. */
+START_TEST(first_mismatch_is_the_lowest_layer_of_the_first_step)
+{
+    struct report r;
+    synthetic_study_judge(&r, &demo);
+    const struct certificate_event *first = report_first_mismatch(&r.run[FAULT]);
+    ck_assert_ptr_nonnull(first);
+    ck_assert_int_eq(first->step, FIRST);
+    ck_assert_int_eq(first->layer, 0);
+    ck_assert_int_eq(first->accused, ACCUSED_RECOMPUTE);
+    ck_assert_str_eq(block_op_family(block_tensor_op(first->tensor)), "dropout");
+    ck_assert_ptr_null(report_first_mismatch(&r.run[R4]));
+    report_free(&r);
+}
+END_TEST
+
+/* ---- contrasts ---- */
+
+START_TEST(points_are_compared_with_r0_and_baseline)
+{
+    struct report r;
+    synthetic_study_judge(&r, &demo);
+    static const int against[DEMO_RUNS] = {-1, BASELINE, BASELINE, -1, R0, R0, R0, -1};
+    static const int against_baseline[DEMO_RUNS] = {-1, 0, 0, 0, 0, 0, 0, -1};
+    for (int i = 0; i < DEMO_RUNS; i++) {
+        ck_assert_int_eq(r.run[i].against.other, against[i]);
+        ck_assert_int_eq(r.run[i].against_baseline.other, against_baseline[i]);
+    }
+    const struct judgement *pair = &r.run[R4].against.metric[METRIC_LOSS].pair;
+    ck_assert_int_eq(pair->verdict, VERDICT_IDENTICAL);
+    ck_assert_int_eq(pair->first, FIRST + BRANCHED / 2);
+    ck_assert_int_eq(pair->last, LAST);
+    ck_assert_int_eq(r.run[R4].against.metric[METRIC_HELD_OUT].pair.verdict, VERDICT_IDENTICAL);
+    ck_assert_int_eq(r.run[R4].against_baseline.metric[METRIC_LOSS].pair.verdict, VERDICT_AGREES);
+    ck_assert_int_eq(r.run[FAULT].against.metric[METRIC_LOSS].pair.verdict, VERDICT_DIFFERS);
+    ck_assert_int_eq(r.run[FAULT].against_baseline.metric[METRIC_HELD_OUT].pair.verdict, VERDICT_DIFFERS);
+    ck_assert_double_eq_tol(r.run[FAULT].against_baseline.metric[METRIC_HELD_OUT].pair.gap, 0.05, 0.002);
+    ck_assert_int_eq(r.run[BIG].state, RUN_TOO_LARGE);
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(policies_count_runs_of_a_family)
+{
+    struct report r;
+    synthetic_study_judge(&r, &demo);
+    const struct judgement *policy = &r.run[R0].against_baseline.metric[METRIC_LOSS].policy;
+    ck_assert_int_eq(policy->verdict, VERDICT_INCONCLUSIVE);
+    ck_assert_int_eq(policy->baselines, 3);
+    ck_assert_int_eq(policy->candidates, 1);
+    ck_assert_int_gt(policy->runs_needed, 0);
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(policies_with_replicates_decide)
+{
+    struct report r;
+    struct synthetic_run runs[5] = {demo_runs[BASELINE], demo_runs[A1], demo_runs[A2], demo_runs[R0], demo_runs[R0]};
+    runs[4].name = "l40s-r0-a1";
+    runs[4].replicate = "a1";
+    runs[4].gap = 0.0014;
+    struct synthetic_study study = {"five", LAST, FIRST - 1, runs, 5};
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(r.run[4].family, 3);
+    const struct judgement *policy = &r.run[3].against_baseline.metric[METRIC_LOSS].policy;
+    ck_assert_int_eq(policy->candidates, 2);
+    ck_assert_int_eq(policy->verdict, VERDICT_EQUIVALENT);
+    ck_assert_double_eq_tol(policy->gap, 0.0012, 0.0003);
+    report_free(&r);
+    runs[3].gap = runs[4].gap = 0.05;
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(r.run[3].against_baseline.metric[METRIC_LOSS].policy.verdict, VERDICT_DIVERGED);
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(seed_replicate_is_not_paired)
+{
+    struct report r;
+    struct synthetic_run runs[2], seed = {.name = "h800-r0-s1", .target = "h800", .replicate = "s1", .seed = 8};
+    struct synthetic_study study = two_runs(runs, &seed);
+    synthetic_study_judge(&r, &study);
+    const struct judgement *pair = &r.run[1].against_baseline.metric[METRIC_LOSS].pair;
+    ck_assert_int_eq(pair->verdict, VERDICT_UNDECIDED);
+    ck_contains(pair->reason, "another seed");
+    ck_assert_int_eq(r.run[1].family, 0);
+    report_free(&r);
+}
+END_TEST
+
+static void must_be_refused(const struct synthetic_run *second, const char *field)
+{
+    struct report r;
+    struct synthetic_run runs[2];
+    struct synthetic_study study = two_runs(runs, second);
+    ck_ok(report_load_study(&r, synthetic_study_write(&study)));
+    ck_assert_int_eq(report_judge(&r), ERR_INPUT);
+    ck_said(field);
+    report_free(&r);
+}
+
+START_TEST(incomparable_runs_are_refused)
+{
+    struct synthetic_run run = demo_runs[R0];
+    run.seed = 8;
+    must_be_refused(&run, "another seed");
+    run = demo_runs[R0];
+    run.model_layers = SYNTHETIC_LAYERS + 1;
+    must_be_refused(&run, "another model");
+    run = demo_runs[R0];
+    run.shard = "07he2";
+    must_be_refused(&run, "another token shard");
+}
+END_TEST
+
+START_TEST(changed_plan_is_refused)
+{
+    struct report r;
+    struct synthetic_run runs[2], run = demo_runs[R2];
+    struct synthetic_study study = two_runs(runs, &run);
+    const char *folder = synthetic_study_write(&study);
+    runs[1].layers = 3;
+    synthetic_points_write(&study, folder);
+    ck_assert_int_eq(report_load_study(&r, folder), ERR_INPUT);
+    ck_said("another configuration");
+}
+END_TEST
+
+START_TEST(missing_baseline_is_an_error)
+{
+    struct report r;
+    struct synthetic_run runs[2];
+    struct synthetic_study study = two_runs(runs, &demo_runs[R0]);
+    runs[0].absent = true;
+    ck_assert_int_eq(report_load_study(&r, synthetic_study_write(&study)), ERR_INPUT);
+    ck_said("rematch-baseline");
+}
+END_TEST
+
+/* ---- records given as files ---- */
+
+START_TEST(files_with_one_name_are_replicates)
+{
+    struct report r;
+    const char *folder = synthetic_study_write(&demo);
+    char path[5][LAYOUT_PATH];
+    layout_record(path[0], folder, "h800-r0");
+    layout_record(path[1], folder, "h800-r0-a1");
+    layout_record(path[2], folder, "l40s-r0");
+    layout_record(path[3], folder, "l40s-r2");
+    layout_record(path[4], folder, "l40s-r4");
+    struct report_file baseline[] = {{path[0], NULL}, {path[1], NULL}};
+    struct report_file candidate[] = {{path[2], "mine"}, {path[3], "mine"}, {path[4], NULL}};
+    ck_ok(report_load_files(&r, baseline, 2, candidate, 3));
+    ck_ok(report_judge(&r));
+    ck_assert_int_eq(r.run[1].family, 0);
+    ck_assert_int_eq(r.run[3].family, 2);
+    ck_assert_int_eq(r.run[4].family, 4);
+    ck_assert_str_eq(r.run[2].name, "mine");
+    ck_assert_str_eq(r.run[3].name, "mine #2");
+    ck_assert_str_eq(r.run[4].name, "l40s-r4");
+    const struct judgement *policy = &r.run[2].against_baseline.metric[METRIC_LOSS].policy;
+    ck_assert_int_eq(policy->baselines, 2);
+    ck_assert_int_eq(policy->candidates, 2);
+    report_free(&r);
+}
+END_TEST
+
+/* ---- recommendations ---- */
+
+START_TEST(recommendation_is_the_fewest_harmless_layers)
+{
+    struct report r;
+    struct synthetic_run runs[4] = {demo_runs[BASELINE], demo_runs[R0], demo_runs[R2], demo_runs[R4]};
+    struct synthetic_study study = {"four", LAST, FIRST - 1, runs, 4};
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(r.recommendations, 2);
+    ck_assert_int_eq(r.recommendation[1].run, 1);
+    report_free(&r);
+
+    runs[1].too_large = true; /* r0 does not fit: r2 is the fewest */
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(r.recommendation[1].run, 2);
+    ck_contains(r.recommendation[1].why, "0 of 7,800 tensors mismatched");
+    ck_contains(r.recommendation[1].why, "simulated");
+    report_free(&r);
+
+    runs[2].mismatch_step = FIRST; /* and r2 is refuted */
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(r.recommendation[1].run, 3);
+    ck_contains(r.recommendation[1].why, "not l40s-r2");
+    report_free(&r);
+
+    runs[3].gap = 0.05; /* and r4 differs */
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(r.recommendation[1].run, -1);
+    ck_contains(r.recommendation[1].why, "loss DIFFERS from h800-r0");
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(fail_on_finds_verdicts_and_mismatches)
+{
+    struct report r;
+    synthetic_study_judge(&r, &demo);
+    ck_assert_int_eq(report_fail_on(&r, "MISMATCH"), ERR_RESULT);
+    ck_said("l40s-r2-rng-redrawn");
+    ck_assert_int_eq(report_fail_on(&r, "DIFFERS"), ERR_RESULT);
+    ck_ok(report_fail_on(&r, "DIVERGED"));
+    ck_ok(report_known_verdict("DIVERGED"));
+    ck_ok(report_known_verdict("MISMATCH"));
+    ck_assert_int_eq(report_known_verdict("diverged"), ERR_USAGE);
+    report_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    const struct suite_test tests[] = {
+        {expected_count_equals_plan_for_every_policy, 1},
+        {certificate_of_block_is_complete_and_clean, 1},
+        {certificate_that_lacks_a_step_is_not_recommended, 1},
+        {first_mismatch_is_the_lowest_layer_of_the_first_step, 1},
+        {points_are_compared_with_r0_and_baseline, 1},
+        {policies_count_runs_of_a_family, 1},
+        {policies_with_replicates_decide, 1},
+        {seed_replicate_is_not_paired, 1},
+        {incomparable_runs_are_refused, 1},
+        {changed_plan_is_refused, 1},
+        {missing_baseline_is_an_error, 1},
+        {files_with_one_name_are_replicates, 1},
+        {recommendation_is_the_fewest_harmless_layers, 1},
+        {fail_on_finds_verdicts_and_mismatches, 1},
+    };
+    return suite_run("judge", tests, COUNT(tests));
+}
