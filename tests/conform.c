@@ -1,7 +1,6 @@
 #include "tests/conform.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "kernels/element.h"
 
@@ -20,19 +19,8 @@ static void open_devices(void)
     if (reference)
         return;
     ck_ok(device_open(&reference, "reference", 1, 0));
-    const char *chosen = getenv("REMATCH_ISA");
-    char *restored = chosen ? strdup(chosen) : NULL;
-    for (int i = 0; i < WAYS; i++) {
-        if (ways[i].isa)
-            setenv("REMATCH_ISA", ways[i].isa, 1);
-        const status st = device_open(&cpu[i], "cpu", ways[i].threads, 0);
-        ck_assert_msg(st == OK || (st == ERR_USAGE && ways[i].isa), "%s", status_text());
-        if (restored)
-            setenv("REMATCH_ISA", restored, 1);
-        else
-            unsetenv("REMATCH_ISA");
-    }
-    free(restored);
+    for (int i = 0; i < WAYS; i++)
+        cpu[i] = case_cpu(ways[i].isa, ways[i].threads);
 }
 
 void conform_close(void)
@@ -112,9 +100,8 @@ void conform(const char *name, op_call *call, const void *self, const struct out
         run(name, call, cpu[w], self, output, count, again);
         for (int i = 0; i < count; i++)
             ck_assert_msg(case_differing(&first[i], &again[i]) == 0,
-                          "%s: output %d has other bits with %d threads on %s than with %d on %s", name, i,
-                          ways[w].threads, ways[w].isa ? ways[w].isa : "the widest set", ways[0].threads,
-                          "the widest set");
+                          "%s: output %d has other bits with %d threads on %s than with %d on the widest set", name, i,
+                          ways[w].threads, ways[w].isa ? ways[w].isa : "the widest set", ways[0].threads);
     }
     for (int i = 0; i < count; i++)
         if (output[i].bound)

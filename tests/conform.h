@@ -34,11 +34,11 @@ void conform(const char *name, op_call *call, const void *self, const struct out
 /* A bound that is the same for all elements. */
 struct view bound_of(int64_t rows, int64_t cols, double value);
 
-/* The CPU table with 2 threads, and the reference; they live until the test ends. */
+/* The CPU table with 2 threads, and the reference; they live until conform_close. */
 struct device *conform_cpu(void);
 struct device *conform_reference(void);
 
-/* Ends the devices: a test's last call. */
+/* Closes the devices: `after` of cases_run. */
 void conform_close(void);
 
 #endif

@@ -10,18 +10,42 @@ enum { POOL_BLOCKS = 16384, GUARD_ELEMENTS = 5, GUARD_BYTE = 0xA5 };
 static void *pool[POOL_BLOCKS];
 static int pool_used;
 static uint64_t drawn;
+static void (*test_end)(void);
 
 static void begin(void) { drawn = 0; }
 
 static void end(void)
 {
+    if (test_end)
+        test_end();
     while (pool_used)
         free(pool[--pool_used]);
 }
 
-int cases_run(const char *name, const struct suite_test *tests, int count)
+int cases_run(const char *name, const struct suite_test *tests, int count, void (*after)(void))
 {
+    test_end = after;
     return suite_run_with(name, tests, count, &(const struct suite_options){.before = begin, .after = end});
+}
+
+struct device *case_cpu(const char *isa, int threads)
+{
+    struct device *d = NULL;
+    const char *chosen = getenv("REMATCH_ISA");
+    char *restored = chosen ? strdup(chosen) : NULL;
+    if (isa)
+        setenv("REMATCH_ISA", isa, 1);
+    const status st = device_open(&d, "cpu", threads, 0);
+    if (isa && st == ERR_USAGE)
+        ck_said("this machine lacks it");
+    else
+        ck_ok(st);
+    if (restored)
+        setenv("REMATCH_ISA", restored, 1);
+    else
+        unsetenv("REMATCH_ISA");
+    free(restored);
+    return st == OK ? d : NULL;
 }
 
 void *case_memory(size_t bytes)

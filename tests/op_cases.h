@@ -8,8 +8,11 @@
 #include "kernels/ops.h"
 #include "tests/suite.h"
 
-/* suite_run, where each test begins with the same random stream and an empty pool. */
-int cases_run(const char *name, const struct suite_test *tests, int count);
+/* suite_run, where each test begins with the same random stream and an empty pool, and ends with `after` (or NULL). */
+int cases_run(const char *name, const struct suite_test *tests, int count, void (*after)(void));
+
+/* The CPU table with an instruction set (NULL: the machine's choice); NULL where the machine lacks the set. */
+struct device *case_cpu(const char *isa, int threads);
 
 /* `bytes` from the pool, 64-byte aligned. */
 void *case_memory(size_t bytes);

@@ -20,6 +20,9 @@
 #define ck_contains(text, words) \
     ck_assert_msg(strstr(text, words) != NULL, "expected '%s' in: %s", (const char *)(words), (const char *)(text))
 #define ck_said(words) ck_contains(status_text(), words)
+#define ck_said_first(words)                                                                                     \
+    ck_assert_msg(!strncmp(status_text(), words, strlen(words)), "expected '%s' at the beginning of: %s", words, \
+                  status_text())
 
 struct suite_test {
     const TTest *test;

@@ -84,6 +84,7 @@ static void add_metrics(struct record_writer *w, const struct synthetic_run *run
 {
     struct jsonl *j;
     ck_ok(jsonl_open(&j, file, 0));
+    /* Names that begin alike and are as long share their noise: r0, r2 and r4 of a target have the same bits. */
     for (int64_t step = first; step <= last; step++) {
         double own = run->noise * noise_at(digest_mix((uint64_t)run->name[0] + strlen(run->name)), step);
         struct metric m = {.step = step, .learning_rate = 1e-3, .tokens = 256};

@@ -166,7 +166,6 @@ START_TEST(causal_attention_with_grouped_queries_is_within_bound)
     const int32_t *position = case_positions(37, 0, 1);
     conform_attention("causal grouped", "exact",
                       (struct attention_shape){2, 37, 37, 4, 2, 16, 1, 1, causal, 0.25f, position, position});
-    conform_close();
 }
 END_TEST
 
@@ -177,7 +176,6 @@ START_TEST(full_attention_of_odd_sizes_is_within_bound)
                       (struct attention_shape){3, 21, 51, 3, 3, 20, 1, 1, all, 0.3f, q_position, k_position});
     conform_attention("one by one", "exact",
                       (struct attention_shape){1, 1, 1, 1, 1, 1, 1, 1, all, 1, q_position, k_position});
-    conform_close();
 }
 END_TEST
 
@@ -188,7 +186,6 @@ START_TEST(attention_over_several_key_blocks_is_within_bound)
     for (int i = 0; i < 2; i++)
         conform_attention(profiles[i], profiles[i],
                           (struct attention_shape){1, 150, 150, 2, 1, 32, 1, 1, causal, 0.2f, position, position});
-    conform_close();
 }
 END_TEST
 
@@ -202,7 +199,6 @@ START_TEST(attention_over_chunk_pairs_is_within_bound)
         k_position[i] = i < 24 ? i / 2 : 72 + i;
     conform_attention("chunk pairs", "l40s-sim",
                       (struct attention_shape){2, 32, 48, 4, 4, 16, 2, 2, zigzag, 0.25f, q_position, k_position});
-    conform_close();
 }
 END_TEST
 
@@ -211,7 +207,6 @@ START_TEST(attention_of_queries_that_see_nothing_is_within_bound)
     const int32_t *q_position = case_positions(19, 0, 1), *k_position = case_positions(23, 5, 1);
     const struct attention_shape shape = {1, 19, 23, 2, 1, 16, 1, 1, causal, 0.25f, q_position, k_position};
     conform_attention("queries that see nothing", "exact", shape);
-    conform_close();
 }
 END_TEST
 
@@ -250,7 +245,6 @@ START_TEST(attention_merge_is_within_bound)
     const struct view out_bound = bound_of(74, 64, 2 * (weight_error + 2 * u)), lse_bound = bound_of(8, 37, lse_error);
     const struct output output[] = {{F32, 74, 64, &out, &out_bound}, {F32, 8, 37, &lse, &lse_bound}};
     conform("attention_merge", merge, &m, output, 2);
-    conform_close();
 }
 END_TEST
 
@@ -261,5 +255,5 @@ int main(void)
         {attention_over_several_key_blocks_is_within_bound, 1},     {attention_over_chunk_pairs_is_within_bound, 1},
         {attention_of_queries_that_see_nothing_is_within_bound, 1}, {attention_merge_is_within_bound, 1},
     };
-    return cases_run("attention", tests, COUNT(tests));
+    return cases_run("attention", tests, COUNT(tests), conform_close);
 }

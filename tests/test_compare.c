@@ -176,5 +176,5 @@ int main(void)
         {zero_tensors_have_defined_ratios, 1},
         {different_shapes_are_refused_by_name, 1},
     };
-    return cases_run("compare", tests, COUNT(tests));
+    return cases_run("compare", tests, COUNT(tests), NULL);
 }

@@ -86,8 +86,8 @@ static const struct {
     const char *granularity, *method;
     int layers;
     const char *modules;
-    int compared; /* tensors a micro-batch, counted by hand: 13 made by a layer (11 ops; norms and attention make two;
-                   * 15 - INPUT - shared last two), 15 - 1 by an inner layer, 1 stored input a chunk */
+    int compared; /* tensors a micro-batch, by hand: 12 of each rebuilt layer, DOWN and OUTPUT where it is not the last of
+                   * its chunk, and the stored input of each chunk; selective: what the modules make */
 } policies[] = {
     {"full", "block", 1, NULL, 13},
     {"full", "block", 3, NULL, 39},
@@ -208,7 +208,7 @@ START_TEST(gradient_depends_on_order_of_reduction)
 {
     struct small_model fixed, random, other_draw;
     struct decoder_options o = small_options();
-    o.storage = F32; /* so few elements in bf16 could round alike */
+    o.storage = F32; /* in bf16 so few elements could all round alike */
     small_open(&fixed, &o);
     o.random_forward = true;
     small_open(&random, &o);

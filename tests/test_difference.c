@@ -1,3 +1,4 @@
+/* Comparisons of two records: where they first differ, and how much; and records that are refused. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

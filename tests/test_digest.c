@@ -146,5 +146,5 @@ int main(void)
         {digest_as_another_type_is_that_of_the_rounded_tensor, 1},
         {digest_tells_apart_nan_payloads_and_zeros, 1},
     };
-    return cases_run("digest", tests, COUNT(tests));
+    return cases_run("digest", tests, COUNT(tests), NULL);
 }

@@ -301,5 +301,5 @@ int main(void)
         {embedding_backward_matches_differences, 1},
         {cross_entropy_gradient_matches_differences, 1},
     };
-    return cases_run("gradients", tests, COUNT(tests));
+    return cases_run("gradients", tests, COUNT(tests), NULL);
 }

@@ -107,7 +107,7 @@ START_TEST(metrics_round_trip_is_exact)
     for (int64_t i = 0; i < count; i++) {
         ck_assert_int_eq(metrics[i].step, 151 + i);
         ck_assert(metrics[i].loss == 5.0 / (double)(151 + i));
-        ck_assert(metrics[i].learning_rate == 1e-3);
+        ck_assert(metrics[i].grad_norm == 0.25 && metrics[i].learning_rate == 1e-3);
         ck_assert_int_eq(metrics[i].tokens, 1024);
     }
     free(metrics);

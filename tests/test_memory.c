@@ -31,7 +31,7 @@ static struct memory_plan plan_of(const struct memory_request *q, const char *gr
 enum {
     M = 128,
     ROW = M * 32 * 2,                                                   /* an (M,H) tensor */
-    LAYER = 5 * ROW + M * (64 + 128 + 64) * 2 + 2 * M * 4 + 8 * 64 * 4, /* norm1 attention middle norm2 + input ... */
+    LAYER = 5 * ROW + M * (64 + 128 + 64) * 2 + 2 * M * 4 + 8 * 64 * 4, /* + qkv, 2F, F; rstd twice; lse */
     INNER = LAYER - ROW                                                 /* the same without the input */
 };
 
@@ -149,8 +149,8 @@ START_TEST(activations_fall_by_the_same_step_with_every_layer)
 }
 END_TEST
 
-/* 2.8 G parameters; a stored layer of 8,192 tokens: 34 bytes a token and column in the textbook count (GELU, dropout
- * masks), a little less here. */
+/* 2.8 G parameters. A stored layer, in bytes a token and column: 10 for five (M,H) tensors, 6 for q, k and v, 16.2 for
+ * three of width F = 2.7 H. Statistics and the final input add 0.3 %. The textbook's 34 has GELU and dropout masks. */
 START_TEST(migrated_model_takes_what_the_textbook_says)
 {
     static const double GiB = 0x1p30;
@@ -158,10 +158,10 @@ START_TEST(migrated_model_takes_what_the_textbook_says)
     q.shards = 8;
     struct memory_plan p = plan_of(&q, NULL, NULL, -1, NULL);
     double parameters = (double)shape_parameter_elements(&q.shape);
-    double textbook = 34.0 * 8192 * 2560 * 32;
+    double activations = 32.2 * 8192 * 2560 * 32;
     ck_assert_double_eq_tol((double)(p.weights + p.gradients), 6 * parameters, 0.001 * 6 * parameters);
     ck_assert_double_eq_tol((double)p.optimizer, 12 * parameters / 8, 0.001 * parameters);
-    ck_assert_double_eq_tol((double)p.stored_activations, textbook, 0.1 * textbook);
+    ck_assert_double_eq_tol((double)p.stored_activations, activations, 0.005 * activations);
     ck_assert_double_lt((double)p.total / GiB, 48);
     ck_assert_double_lt((double)p.scratch / GiB, 1);
 }
@@ -275,7 +275,7 @@ START_TEST(request_beyond_64_bits_is_refused)
     struct recompute_plan *plan;
     struct memory_plan p;
     q.shape.layers = 1 << 12;
-    q.shape.hidden = q.shape.sequence = 1 << 16;
+    q.shape.hidden = 1 << 16;
     q.shape.sequence = 1 << 22;
     q.shape.heads = q.shape.kv_heads = 1 << 10;
     q.shape.ffn = 1 << 18;

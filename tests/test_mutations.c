@@ -2,8 +2,8 @@
  *
  * A mutation is a function of (format, number): a failure names both and can be repeated. Where a file is compressed,
  * a mutation of the frame that unpacks to the same bytes changes nothing that anyone reads; it is counted, and few.
- * JSON lines carry no hash of their own (the record's manifest has it): there a mutation may be another valid file, but
- * then every value has been parsed and is in its range.
+ * JSON lines carry no hash of their own (the record's manifest has it): there a mutation of a digit may be another valid
+ * file, but then every value has been parsed and is in its range; these are few too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "data/record.h"
 #include "data/safetensors.h"
 #include "data/shards.h"
+#include "kernels/digest.h"
 #include "tests/suite.h"
 #include "tests/temporary.h"
 
@@ -31,13 +32,10 @@ struct generator {
     uint64_t state;
 };
 
-/* SplitMix64. */
 static uint64_t draw(struct generator *g, uint64_t below)
 {
-    uint64_t x = g->state += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return below ? (x ^ (x >> 31)) % below : 0;
+    const uint64_t x = digest_mix(g->state++);
+    return below ? x % below : 0;
 }
 
 static void flip_bits(struct generator *g, struct text *t)
@@ -305,7 +303,7 @@ START_TEST(mutations_metrics_refused_or_fully_parsed)
     }
     jsonl_close(j);
     int taken = accepted(path, metrics_open);
-    ck_assert_msg(taken < MUTATIONS / 4, "%d mutations were taken", taken);
+    ck_assert_msg(taken <= MUTATIONS / 20, "%d mutations were taken", taken);
 }
 END_TEST
 
@@ -337,7 +335,7 @@ START_TEST(mutations_evaluations_refused_or_fully_parsed)
     }
     jsonl_close(j);
     int taken = accepted(path, evaluations_open);
-    ck_assert_msg(taken < MUTATIONS / 4, "%d mutations were taken", taken);
+    ck_assert_msg(taken <= MUTATIONS / 20, "%d mutations were taken", taken);
 }
 END_TEST
 

@@ -82,11 +82,11 @@ START_TEST(point_survives_json_exactly)
     /* Field by field: what the second JSON says, and the bits of what JSON could round. */
     json_t *second = json_of(&read);
     ck_assert(json_equal(object, second));
-    ck_assert_int_eq(memcmp(&read.training, &written.training, sizeof read.training), 0);
-    ck_assert_int_eq(memcmp(&read.model, &written.model, sizeof read.model), 0);
-    ck_assert_int_eq(memcmp(&read.fault, &written.fault, sizeof read.fault), 0);
-    ck_assert_int_eq(memcmp(&read.verdict, &written.verdict, sizeof read.verdict), 0);
-    ck_assert_int_eq(memcmp(&read.target, &written.target, sizeof read.target), 0);
+    ck_assert_mem_eq(&read.training, &written.training, sizeof read.training);
+    ck_assert_mem_eq(&read.model, &written.model, sizeof read.model);
+    ck_assert_mem_eq(&read.fault, &written.fault, sizeof read.fault);
+    ck_assert_mem_eq(&read.verdict, &written.verdict, sizeof read.verdict);
+    ck_assert_mem_eq(&read.target, &written.target, sizeof read.target);
     ck_assert_str_eq(read.data.source, written.data.source);
     ck_assert_uint_eq(read.seed, 1ull << 53);
     ck_assert_int_eq(read.recompute.precision, F32);
@@ -126,7 +126,7 @@ START_TEST(every_policy_survives_json)
     written.certificate.stop = policies[_i].stop;
     json_t *object = json_of(&written);
     ck_ok(point_from_json(&read, object, "x:1"));
-    ck_assert_int_eq(memcmp(&read.recompute, &written.recompute, sizeof read.recompute), 0);
+    ck_assert_mem_eq(&read.recompute, &written.recompute, sizeof read.recompute);
     ck_assert_int_eq(read.certificate.stop, policies[_i].stop);
     json_decref(object);
 }
@@ -187,7 +187,7 @@ START_TEST(damaged_point_is_refused_with_file_line_and_field)
         json_object_del(section, damages[_i].name);
     memset(&untouched, 0x5a, sizeof untouched);
     ck_assert_int_eq(point_from_json(&untouched, object, "runs/S/points.jsonl:3"), ERR_INPUT);
-    ck_assert_msg(!strncmp(status_text(), "runs/S/points.jsonl:3: ", 23), "%s", status_text());
+    ck_said_first("runs/S/points.jsonl:3: ");
     ck_said(damages[_i].said);
     ck_assert_int_eq(untouched.study[0], 0x5a);
     json_decref(object);

@@ -112,7 +112,7 @@ START_TEST(selective_recomputes_its_modules_in_every_layer)
 }
 END_TEST
 
-/* Every op of a rebuild finds what it reads: stored, or rebuilt by an op that runs before it. */
+/* A tensor is rebuilt exactly where the op that makes it runs. */
 START_TEST(rebuilt_tensors_are_made_by_ops_that_run)
 {
     static const struct {

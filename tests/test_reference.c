@@ -490,5 +490,5 @@ int main(void)
         {sum_squares_follows_its_blocks, 1},
         {add_and_convert_round_once, 1},
     };
-    return cases_run("reference", tests, COUNT(tests));
+    return cases_run("reference", tests, COUNT(tests), NULL);
 }

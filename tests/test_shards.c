@@ -214,7 +214,7 @@ START_TEST(loader_order_depends_on_seed_and_n_alone)
         ck_assert_uint_eq(window_of(&a, n), window_of(&b, n));
         same += window_of(&a, i) == window_of(&other, i);
     }
-    ck_assert_int_lt(same, 5);
+    ck_assert_int_lt(same, 5); /* of 100 draws from 999 windows: 0.1 are expected to meet */
     shard_close(s);
 }
 END_TEST

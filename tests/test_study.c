@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "data/file.h"
+#include "kernels/digest.h"
 #include "stages/study.h"
 #include "tests/suite.h"
 
@@ -207,7 +208,7 @@ START_TEST(preset_is_changed_by_the_keys_beside_it)
 }
 END_TEST
 
-/* 900 KB for the target: r0 and the shallow recomputes are too large, and stay in the plan as such. */
+/* 60 MiB hold r32 and not r8, which stays in the plan as such; an r0 that does not fit either is not added. */
 START_TEST(point_that_does_not_fit_stays_and_says_so)
 {
     struct study_points p = plan_good("study: s\nmodel: {preset: demo}\n"
@@ -335,8 +336,7 @@ START_TEST(wrong_study_is_refused_with_file_and_line)
     struct study_points points;
     snprintf(expected, sizeof expected, "some/study.yaml:%d: ", wrongs[_i].line);
     ck_assert_int_eq(plan_text(&points, wrongs[_i].text, strlen(wrongs[_i].text)), ERR_USAGE);
-    ck_assert_msg(!strncmp(status_text(), expected, strlen(expected)), "'%s' not in line %d", status_text(),
-                  wrongs[_i].line);
+    ck_said_first(expected);
     ck_said(wrongs[_i].said);
     ck_assert_ptr_null(points.point);
 }
@@ -372,7 +372,7 @@ START_TEST(contradicting_settings_are_refused)
              "targets: [{name: a, profile: exact, memory: 1GiB, dp: 2, cp: 4}]\nbaseline: a\npoints: []\n",
              _i == COUNT(rules) - 1 ? 60 : 64, rules[_i].training);
     ck_assert_int_eq(plan_text(&points, text, strlen(text)), ERR_USAGE);
-    ck_assert_msg(!strncmp(status_text(), "some/study.yaml:3: ", 19), "%s", status_text());
+    ck_said_first("some/study.yaml:3: ");
     ck_said(rules[_i].said);
 }
 END_TEST
@@ -391,11 +391,7 @@ END_TEST
 
 /* ---- mutations ---- */
 
-static uint32_t next_random(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 33);
-}
+static uint64_t next_random(uint64_t *state) { return digest_mix((*state)++); }
 
 /* One of: a byte changed, removed, doubled; a line removed, doubled; the end cut off. */
 static size_t mutate(char *text, size_t size, uint64_t *state)
@@ -443,7 +439,7 @@ START_TEST(mutated_study_never_crashes_and_names_the_file)
         struct study_points points;
         size_t size = original_size;
         memcpy(text, original, size);
-        for (uint32_t n = 1 + next_random(&state) % 3; n && size; n--)
+        for (uint64_t n = 1 + next_random(&state) % 3; n && size; n--)
             size = mutate(text, size, &state);
         status st = plan_text(&points, text, size);
         if (st == OK) {
@@ -455,7 +451,7 @@ START_TEST(mutated_study_never_crashes_and_names_the_file)
         }
         study_points_free(&points);
     }
-    ck_assert_int_gt(refused, 100);
+    ck_assert_int_gt(refused, 500 / 2);
     free(original);
 }
 END_TEST

@@ -107,5 +107,5 @@ int main(void)
         {philox_gives_the_vectors_of_random123, 1},
         {philox_site_fills_counter_and_key_as_documented, 1},
     };
-    return cases_run("tensor", tests, COUNT(tests));
+    return cases_run("tensor", tests, COUNT(tests), NULL);
 }
