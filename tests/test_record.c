@@ -94,7 +94,7 @@ END_TEST
 
 START_TEST(record_large_member_survives_temporary_file)
 {
-    enum { LARGE = 70 << 20 };
+    enum { LARGE = 70 << 20 }; /* more than a record keeps in memory */
     const void *bytes;
     size_t size;
     struct record_writer *w;
