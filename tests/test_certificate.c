@@ -1,6 +1,5 @@
 /* The certificate: what it must catch, whom it accuses, and that it survives its file. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "tests/small_model.h"
 #include "tests/suite.h"

@@ -1,7 +1,6 @@
 /* Collectives. Alone this runs in a world of one; test_comm.sh starts it on several ranks. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/comm.h"
 #include "tests/suite.h"

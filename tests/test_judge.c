@@ -1,8 +1,4 @@
 /* Reports, what is judged: certificates, comparisons of runs, recommendations. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "data/file.h"
 #include "stages/report/report.h"
 #include "stages/report/words.h"
 #include "tests/suite.h"

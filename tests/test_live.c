@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "data/file.h"
-#include "data/jsonl.h"
 #include "data/live.h"
 #include "tests/suite.h"
 #include "tests/temporary.h"

@@ -1,7 +1,4 @@
 /* The memory plan against counts made another way. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "kernels/device.h"
 #include "model/memory.h"
 #include "tests/suite.h"

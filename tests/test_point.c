@@ -1,6 +1,5 @@
 /* Points: written and read back exactly, and strict about what is read. */
 #include <float.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

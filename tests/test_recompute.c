@@ -1,7 +1,4 @@
 /* Policies in Megatron-LM's words, and the plans that they become, bit by bit. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "model/recompute.h"
 #include "tests/suite.h"
 

@@ -3,7 +3,6 @@
 #include <archive_entry.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "data/file.h"
 #include "data/record.h"

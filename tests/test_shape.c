@@ -1,6 +1,5 @@
 /* The model as numbers: presets, parameters in one flat array, Hugging Face names, activations. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "model/shape.h"

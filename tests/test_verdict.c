@@ -1,7 +1,5 @@
 /* Verdicts: intervals against hand computations and theory, and what each kind of evidence decides. */
-#include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "stages/student.h"
