@@ -52,6 +52,24 @@ struct certificate_totals certificate_total(const struct certificate *c)
     return sum;
 }
 
+static bool comes_before(const struct certificate_event *a, const struct certificate_event *b)
+{
+    if (a->step != b->step)
+        return a->step < b->step;
+    if (a->micro_batch != b->micro_batch)
+        return a->micro_batch < b->micro_batch;
+    return a->layer != b->layer ? a->layer < b->layer : a->tensor < b->tensor;
+}
+
+const struct certificate_event *certificate_first(const struct certificate *c)
+{
+    const struct certificate_event *first = NULL;
+    for (int i = 0; i < c->event_count; i++)
+        if (!first || comes_before(&c->event[i], first))
+            first = &c->event[i];
+    return first;
+}
+
 status certificate_add_step(struct certificate *c, const struct certificate_step *line)
 {
     if (c->step_count == c->step_capacity) {

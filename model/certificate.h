@@ -8,7 +8,7 @@
  * With --recompute-precision fp32 mismatches are expected, and counted apart.
  * Intermediates that live only inside a fused kernel (attention scores, softmax) are not covered.
  *
- * Memory: digests of one micro-batch, in host memory (16 bytes a tile); counters per (layer, tensor).
+ * Memory: two digests of 16 bytes a tile of one micro-batch, in host memory; counters per (layer, tensor).
  */
 #ifndef REMATCH_MODEL_CERTIFICATE_H
 #define REMATCH_MODEL_CERTIFICATE_H
@@ -68,6 +68,11 @@ static inline struct certificate_cell *certificate_at(const struct certificate *
 status certificate_new(struct certificate **out, int layers, bool expects_mismatch);
 void certificate_free(struct certificate *c);
 struct certificate_totals certificate_total(const struct certificate *c);
+
+/* The first of the kept events in order of the forward: lowest step, then micro-batch, layer, tensor. NULL: none. Layers
+ * are rebuilt from the last down, so this is not the first that was filed. */
+const struct certificate_event *certificate_first(const struct certificate *c);
+
 status certificate_add_step(struct certificate *c, const struct certificate_step *line);
 
 /* certificate.bin, byte table in data/FORMATS.md. *bytes is malloc'ed. ERR_INPUT for a damaged or foreign one; `name`
