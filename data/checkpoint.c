@@ -214,12 +214,23 @@ done:
 /* What a caller must be told about; a folder that is only damaged or unfinished is passed over instead. */
 static bool is_of_the_machine(status st) { return st == ERR_MEMORY || st == ERR_USAGE; }
 
+/* Work that is done again must not be done in silence. */
+static void note_passed_over(struct live *l, const char *name)
+{
+    size_t length = strlen(l->note);
+    snprintf(l->note + length, sizeof l->note - length, "%s%s is damaged and was passed over: %s", length ? "; " : "",
+             name, status_text());
+}
+
+const char *live_note(const struct live *l) { return *l->note ? l->note : NULL; }
+
 static status find_newest(struct live *l, int64_t *step, json_t **commit)
 {
     status st = OK;
     struct dirent **entries;
     int count;
     *commit = NULL;
+    *l->note = 0;
     TRY(list_checkpoints(l, &entries, &count));
     for (int i = 0; i < count && !*commit && step_of(entries[i]->d_name) > 0; i++) {
         *step = step_of(entries[i]->d_name);
@@ -229,6 +240,8 @@ static status find_newest(struct live *l, int64_t *step, json_t **commit)
             st = read;
             goto done;
         }
+        if (read != OK)
+            note_passed_over(l, entries[i]->d_name);
     }
 done:
     free_entries(entries, count);

@@ -48,6 +48,10 @@ status live_checkpoint_commit(struct live *l, int64_t step, const char *configur
 status live_checkpoint_find(struct live *l, const char *configuration, int64_t *step, const char **folder,
                             struct live_offset *offsets, int count);
 
+/* What the last live_checkpoint_find passed over ("checkpoint-50 is damaged and was passed over: ..."), for people;
+ * borrowed until the next one. NULL: nothing. */
+const char *live_note(const struct live *l);
+
 /* Removes the whole folder: the point's record is sealed. */
 status live_finish(struct live *l);
 

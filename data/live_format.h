@@ -17,6 +17,7 @@ struct live {
     char path[LIVE_PATH];  /* of live_path */
     char begun[LIVE_PATH]; /* folders that are lent: of the checkpoint that is written, */
     char found[LIVE_PATH]; /* and of the one that was found */
+    char note[1024];       /* of live_note; "" for none */
 };
 
 /* Removes every folder checkpoint-* but `keep` (a name, or NULL for none). */

@@ -119,6 +119,12 @@ START_TEST(checkpoint_uncommitted_does_not_exist)
 }
 END_TEST
 
+static void expect_noted(const struct live *l, const char *text)
+{
+    ck_assert_ptr_nonnull(live_note(l));
+    ck_assert_ptr_nonnull(strstr(live_note(l), text));
+}
+
 START_TEST(checkpoint_damaged_falls_back_to_older)
 {
     static const char *const damaged[] = {"checkpoint-200/commit.json", "checkpoint-200/state-0.safetensors"};
@@ -137,13 +143,31 @@ START_TEST(checkpoint_damaged_falls_back_to_older)
         bytes[size / 2] ^= 1;
         ck_ok(file_write(path, bytes, size));
         expect_newest(l, 100);
+        expect_noted(l, "checkpoint-200 is damaged and was passed over: ");
         bytes[size / 2] ^= 1;
         ck_ok(file_write(live_path(l, damaged[i]), bytes, size));
         expect_newest(l, 200);
+        ck_assert_ptr_null(live_note(l));
         free(bytes);
     }
     ck_assert_int_eq(unlink(live_path(l, damaged[1])), 0);
     expect_newest(l, 100);
+    live_close(l);
+}
+END_TEST
+
+START_TEST(checkpoint_all_damaged_start_anew_and_say_so)
+{
+    struct live *l = opened(temporary_path("all_damaged"));
+    ck_ok(checkpoint(l, 50));
+    ck_assert_int_eq(unlink(live_path(l, "checkpoint-50/commit.json")), 0);
+    ck_ok(file_make_folder(live_path(l, "checkpoint-60")));
+    ck_ok(
+        file_make_folder(live_path(l, "checkpoint-70.partial"))); /* unfinished, as after any kill: not worth a word */
+    expect_newest(l, 0);
+    expect_noted(l, "checkpoint-60 is damaged and was passed over: ");
+    expect_noted(l, "; checkpoint-50 is damaged and was passed over: ");
+    ck_assert_ptr_null(strstr(live_note(l), "checkpoint-70"));
     live_close(l);
 }
 END_TEST
@@ -229,13 +253,10 @@ END_TEST
 int main(void)
 {
     const struct suite_test tests[] = {
-        {live_second_holder_refused_with_process, 1},
-        {live_status_of_nan_is_null, 1},
-        {checkpoint_newest_is_found_and_older_removed, 1},
-        {checkpoint_uncommitted_does_not_exist, 1},
-        {checkpoint_damaged_falls_back_to_older, 1},
-        {checkpoint_of_other_configuration_refused, 1},
-        {live_finished_leaves_no_folder, 1},
+        {live_second_holder_refused_with_process, 1},      {live_status_of_nan_is_null, 1},
+        {checkpoint_newest_is_found_and_older_removed, 1}, {checkpoint_uncommitted_does_not_exist, 1},
+        {checkpoint_damaged_falls_back_to_older, 1},       {checkpoint_all_damaged_start_anew_and_say_so, 1},
+        {checkpoint_of_other_configuration_refused, 1},    {live_finished_leaves_no_folder, 1},
         {checkpoint_after_kill_at_any_moment_is_whole, 1},
     };
     return suite_run("live", tests, COUNT(tests));
