@@ -15,6 +15,10 @@ void status_record(const char *file, int line, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(fresh, sizeof fresh, format, arguments);
     va_end(arguments);
+    /* A name from a foreign file may hold anything; a terminal must not obey it. */
+    for (char *c = fresh; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
     memcpy(text, fresh, sizeof text);
     snprintf(origin, sizeof origin, "%s:%d", file, line);
 }

@@ -11,6 +11,7 @@
 #define REMATCH_MODEL_FAULT_H
 
 #include "model/pass.h"
+#include "model/recompute.h"
 
 enum fault_kind { FAULT_NONE, FAULT_RNG_REDRAWN, FAULT_GEMM_ORDER, FAULT_STALE_WEIGHTS };
 
@@ -25,6 +26,10 @@ struct fault {
 /* "" or NULL gives FAULT_NONE. ERR_USAGE names the part that is wrong and what is known. */
 status fault_parse(struct fault *out, const char *text);
 const char *fault_name(enum fault_kind kind);
+
+/* ERR_USAGE when the fault can never act: no layer of its range is rebuilt with an op that it touches, or it begins after
+ * the last step, or its rank does not exist. A detector must not be judged by what never happened. */
+status fault_check(const struct fault *f, const struct recompute_plan *plan, int64_t last_step, int ranks);
 
 /* What a fault may put into a pass. */
 struct fault_material {

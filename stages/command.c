@@ -16,6 +16,9 @@ void command_parse(const struct argp *argp, int argc, char **argv, void *input)
 
 int command_exit(status st)
 {
+    /* What was printed may still lie in a buffer, and the disk behind it may be full. */
+    if (st == OK && (fflush(stdout) || ferror(stdout)))
+        st = FAIL(ERR_IO, "cannot write the output: %s", strerror(errno));
     if (st != OK)
         fprintf(stderr, "%s: %s\n", program_invocation_short_name, status_text());
     return status_exit_code(st);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/ops.h"
 #include "stages/layout.h"
 
 bool trainer_option(struct trainer_options *o, int key, char *argument)
@@ -22,24 +23,61 @@ bool trainer_option(struct trainer_options *o, int key, char *argument)
     }
 }
 
+/* A policy in Megatron's words; see recompute_parse. */
+struct words {
+    const char *granularity, *method, *modules, *precision;
+    int num_layers;
+};
+
+/* The point's policy with what the options change: what they do not name stays, unless they name another granularity. A
+ * number of layers alone means what it means in a study: full, block. */
+static status change_policy(struct recompute_policy *p, const struct trainer_options *o)
+{
+    char modules[64];
+    struct words w = {.num_layers = -1};
+    recompute_modules_name(p->modules, modules);
+    if (!o->granularity && p->granularity != RECOMPUTE_NONE)
+        w = (struct words){recompute_granularity_name(p->granularity), recompute_method_name(p->method), modules,
+                           p->precision == F32 ? "fp32" : NULL, p->granularity == RECOMPUTE_FULL ? p->num_layers : -1};
+    else if (!o->granularity && o->num_layers >= 0)
+        w = (struct words){.granularity = "full", .method = "block"};
+    if (o->granularity)
+        w.granularity = o->granularity;
+    if (o->method)
+        w.method = o->method;
+    if (o->modules)
+        w.modules = o->modules;
+    if (o->precision)
+        w.precision = o->precision;
+    if (o->num_layers >= 0)
+        w.num_layers = (int)o->num_layers;
+    return recompute_parse(p, w.granularity, w.method, w.num_layers, w.modules, w.precision);
+}
+
+static status change_fault(struct point *p, const char *fault)
+{
+    if (strlen(fault) >= sizeof p->fault_text)
+        return FAIL(ERR_USAGE, "--fault '%s': longer than %zu characters", fault, sizeof p->fault_text - 1);
+    strcpy(p->fault_text, fault);
+    return fault_parse(&p->fault, fault);
+}
+
 /* What the command line changes about a planned point: another policy, fault or start is another point, with the name
  * that a study would give it. */
 static status change_point(struct point *p, const struct trainer_options *o, const struct point *trunk)
 {
     if (o->granularity || o->method || o->modules || o->precision || o->num_layers >= 0)
-        TRY(recompute_parse(&p->recompute, o->granularity, o->method, (int)o->num_layers, o->modules, o->precision));
-    if (o->fault) {
-        if (strlen(o->fault) >= sizeof p->fault_text)
-            return FAIL(ERR_USAGE, "--fault '%s': longer than %zu characters", o->fault, sizeof p->fault_text - 1);
-        strcpy(p->fault_text, o->fault);
-        TRY(fault_parse(&p->fault, o->fault));
-    }
+        TRY(change_policy(&p->recompute, o));
+    if (o->fault)
+        TRY(change_fault(p, o->fault));
     if (o->start && strcmp(o->start, "branch") && strcmp(o->start, "scratch"))
         return FAIL(ERR_USAGE, "--start '%s': expected branch or scratch", o->start);
     if (o->start)
         p->scratch = !strcmp(o->start, "scratch");
-    if (!p->scratch && !p->training.branch_at)
-        return FAIL(ERR_USAGE, "--start branch: the study has no branch_at; start from scratch");
+    if (o->on_mismatch && strcmp(o->on_mismatch, "stop") && strcmp(o->on_mismatch, "continue"))
+        return FAIL(ERR_USAGE, "--on-mismatch '%s': expected stop or continue", o->on_mismatch);
+    if (o->on_mismatch)
+        p->certificate.stop = !strcmp(o->on_mismatch, "stop");
     const char *culprit;
     TRY(point_settle(p, trunk->training.micro_batch_size));
     return point_check(p, &culprit);
@@ -64,7 +102,7 @@ static status run_point(const struct trainer_options *o, bool baseline, struct c
     const struct trainer_request request = {
         .run = o->run,
         .point = &point,
-        .trunk = point.scratch ? NULL : &points[0],
+        .baseline = &points[0],
         .device = o->device ? o->device : "cpu",
         .comm = comm,
     };
@@ -76,6 +114,9 @@ done:
 
 status trainer_main(const struct trainer_options *o, bool baseline, int *argc, char ***argv)
 {
+    const struct ops *known;
+    if (o->device)
+        TRY(ops_find(o->device, &known));
     if (!o->run || !o->point)
         return FAIL(ERR_USAGE, "--run and --point are needed: --run runs/demo --point %s",
                     baseline ? "h800-r0" : "l40s-r16");

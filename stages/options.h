@@ -9,7 +9,7 @@
 struct trainer_options {
     const char *run, *point, *device;
     /* rematch-sweep only; NULL or -1: as planned */
-    const char *fault, *granularity, *method, *modules, *precision, *start;
+    const char *fault, *granularity, *method, *modules, *precision, *start, *on_mismatch;
     int64_t num_layers;
 };
 

@@ -49,10 +49,17 @@ static status check_schedule(const struct point *p, const char **culprit)
         return WRONG("training.beta2", "beta2 %g: must be less than 1", r->beta2);
     if (r->eps <= 0)
         return WRONG("training.eps", "eps %g: must be more than 0", r->eps);
-    for (int i = 0; i < p->dump_steps; i++)
+    for (int i = 0; i < p->dump_steps; i++) {
         if (p->dump_step[i] > steps)
             return WRONG("dumps.steps", "dumps at step %lld: the run has %lld steps", (long long)p->dump_step[i],
                          steps);
+        for (int j = 0; j < i; j++)
+            if (p->dump_step[j] == p->dump_step[i])
+                return WRONG("dumps.steps", "dumps at step %lld: it is listed twice", (long long)p->dump_step[i]);
+    }
+    if (p->certificate.every > steps - (p->scratch ? 0 : p->training.branch_at))
+        return WRONG("certificate.every", "certificate every %lld steps: this run would compare nothing; write 1",
+                     (long long)p->certificate.every);
     if (p->audit_every)
         return WRONG("audit.every", "audit every %lld steps: runs take no audits in this version; write 0",
                      (long long)p->audit_every);
@@ -70,12 +77,17 @@ static status check_recompute(const struct point *p, const char **culprit)
     int layers = p->model.layers;
     *culprit = "points.recompute_num_layers";
     TRY(recompute_plan_make(&plan, &p->recompute, layers));
+    *culprit = "points.fault";
+    status st = fault_check(f, plan, p->training.rule.steps, p->target.dp * p->target.cp);
     recompute_plan_free(plan);
-    if (f->kind != FAULT_NONE && !recomputes)
-        return WRONG("points.fault", "fault '%s': faults edit the recompute, and this point recomputes nothing",
-                     p->fault_text);
-    if (f->kind != FAULT_NONE && (f->first_layer >= layers || (f->last_layer >= layers && f->last_layer != INT_MAX)))
+    TRY(st);
+    if (f->kind != FAULT_NONE && f->last_layer >= layers && f->last_layer != INT_MAX)
         return WRONG("points.fault", "fault '%s': the model has layers 0 to %d", p->fault_text, layers - 1);
+    if (f->kind != FAULT_NONE && p->recompute.precision == F32 && p->training.storage == BF16)
+        return WRONG("points.fault",
+                     "fault '%s' cannot be told apart from the differences that recompute_precision fp32 "
+                     "announces: use bf16",
+                     p->fault_text);
     if (recomputes && p->random_recompute && p->certificate.stop)
         return WRONG("points.arithmetic", "a recompute with random arithmetic of its own differs from its forward: "
                                           "add certificate: {on_mismatch: continue}");
@@ -97,6 +109,19 @@ static status check_start(const struct point *p, const char **culprit)
     return OK;
 }
 
+/* Sources are passed on as arguments and in lines of text. */
+static status check_source(const struct point *p, const char **culprit)
+{
+    bool plain = *p->data.source && *p->data.source != '-';
+    for (const char *c = p->data.source; *c; c++)
+        plain = plain && (unsigned char)*c >= ' ' && *c != 0x7f;
+    if (!plain)
+        return WRONG("data.source",
+                     "source: expected 'corpus', or a path without control characters that does not begin "
+                     "with '-' (write ./-name)");
+    return OK;
+}
+
 status point_check(const struct point *p, const char **culprit)
 {
     struct arithmetic arithmetic;
@@ -104,6 +129,7 @@ status point_check(const struct point *p, const char **culprit)
     TRY(shape_check(&p->model));
     *culprit = "target.profile";
     TRY(arithmetic_find(&arithmetic, p->target.profile));
+    TRY(check_source(p, culprit));
     TRY(check_batches(p, culprit));
     TRY(check_schedule(p, culprit));
     TRY(check_recompute(p, culprit));

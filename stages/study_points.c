@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/digest.h"
+
 /* Points so far, and the line of the study that asked for each (0: nothing did, it is automatic). */
 struct builder {
     const struct study *study;
@@ -91,13 +93,24 @@ static status add_reference(struct builder *b, const struct point *p)
     return r0.fits ? add_point(b, &r0, 0) : OK;
 }
 
+/* Replicates of two points are independent runs: each draws its orders under a seed of its own. */
+static status draw_own_orders(struct builder *b, struct point *p)
+{
+    TRY(point_settle(p, b->study->common.training.micro_batch_size));
+    uint64_t seed = p->arithmetic_seed;
+    for (const char *c = p->name; *c; c++)
+        seed = digest_mix(seed ^ (unsigned char)*c);
+    p->arithmetic_seed = seed >> 11; /* below FIELD_MOST */
+    return OK;
+}
+
 static status add_replicates(struct builder *b, const struct point *p, const struct study_replicates *wanted, int line)
 {
     for (int i = 1; i <= wanted->arithmetic; i++) {
         struct point r = *p;
         r.random_forward = true; /* a recompute repeats the orders that its forward drew */
-        r.arithmetic_seed = p->arithmetic_seed + (uint64_t)i;
         snprintf(r.replicate, sizeof r.replicate, "a%d", i);
+        TRY(draw_own_orders(b, &r));
         TRY(add_point(b, &r, line));
     }
     for (int i = 1; i <= wanted->seed; i++) {

@@ -2,7 +2,7 @@
 #include "stages/command.h"
 #include "stages/options.h"
 
-enum { FAULT = OPTION_OWN, GRANULARITY, METHOD, NUM_LAYERS, MODULES, PRECISION, START };
+enum { FAULT = OPTION_OWN, GRANULARITY, METHOD, NUM_LAYERS, MODULES, PRECISION, START, ON_MISMATCH };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -32,6 +32,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case START:
         o->start = argument;
         return 0;
+    case ON_MISMATCH:
+        o->on_mismatch = argument;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -50,6 +53,7 @@ int main(int argc, char **argv)
         {"recompute-num-layers", NUM_LAYERS, "N", 0, "block: layers recomputed; uniform: layers per chunk", 1},
         {"recompute-modules", MODULES, "LIST", 0, "with selective: core_attn,mlp,layernorm", 1},
         {"recompute-precision", PRECISION, "bf16|fp32", 0, "what a rebuild stores", 1},
+        {"on-mismatch", ON_MISMATCH, "stop|continue", 0, "what a recomputed tensor that differs does to the run", 1},
         {"start", START, "branch|scratch", 0, "from the trunk's branch, or from step 0", 1},
         {0}};
     static const struct argp argp = {

@@ -271,12 +271,12 @@ done:
 
 static status say_mismatch(const struct trainer *t)
 {
-    const struct certificate_event *e = &t->certificate->event[0];
+    const struct certificate_event *e = certificate_first(t->certificate);
     struct certificate_totals sum = certificate_total(t->certificate);
     return FAIL(ERR_RESULT,
                 "'%s': recompute is not bit-identical: %" PRIu64 " of %" PRIu64
                 " tensors differ, first in step %" PRId64 ", layer %d, op %s (accused: %s); stopped after step %" PRId64
-                ". See the report; `on_mismatch: continue` goes on",
+                "; --on-mismatch continue, or on_mismatch: continue in the study, goes on",
                 t->point->name, sum.mismatched, sum.compared, e->step, e->layer,
                 block_op_name(block_tensor_op(e->tensor)), accused_name(e->accused), t->step);
 }

@@ -12,10 +12,10 @@
 #include "stages/point.h"
 
 struct trainer_request {
-    const char *run;           /* runs/S */
-    const struct point *point; /* what to run */
-    const struct point *trunk; /* whose branch it starts from; NULL: from scratch */
-    const char *device;        /* "cpu", "reference" */
+    const char *run;              /* runs/S */
+    const struct point *point;    /* what to run */
+    const struct point *baseline; /* the trunk: whose branch it starts from, unless it starts from scratch */
+    const char *device;           /* "cpu", "reference" */
     struct comm *comm;
 };
 

@@ -5,16 +5,17 @@
 
 #include "data/jsonl.h"
 #include "data/live.h"
+#include "data/record.h"
 #include "data/shards.h"
 #include "model/decoder.h"
 #include "stages/trainer.h"
 
-enum { SERIES_METRICS, SERIES_EVALUATIONS, SERIES_TIMING, SERIES };
+enum trainer_series { SERIES_METRICS, SERIES_EVALUATIONS, SERIES_TIMING, SERIES };
 
 struct trainer {
     const struct trainer_request *request;
     const struct point *point;
-    char *configuration; /* what a checkpoint must agree with: the point's JSON and the shard's hash */
+    char *configuration; /* what a checkpoint must agree with: the point's JSON, the shard's hash, the device */
     struct shard *shard;
     char shard_hash[33];
     struct loader train, valid;
@@ -50,6 +51,9 @@ status trainer_checkpoint(struct trainer *t);
 
 /* Scores the final weights, seals the record, removes the live folder. */
 status trainer_seal(struct trainer *t);
+
+/* From a record's result.json. */
+status trainer_read_result(struct record *record, int64_t *steps_done, char shard[33]);
 
 /* *done: the record is there and was made by this very configuration. ERR_INPUT when by another. */
 status trainer_is_finished(const struct trainer_request *request, bool *done);

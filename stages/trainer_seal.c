@@ -131,20 +131,45 @@ static status add_certificate(struct trainer *t, struct record_writer *w)
 
 /* ---- members that lie in the live folder ---- */
 
-static status add_live(struct trainer *t, struct record_writer *w, const char *member, bool measured)
+static status add_series(struct trainer *t, struct record_writer *w, enum trainer_series which, bool measured)
 {
+    const char *member = trainer_series_name[which];
+    return record_add_file(w, member, live_path(t->live, member), measured);
+}
+
+/* Tensors may have lain on the disk for days: the seal that they were written with is checked before they are sealed in. */
+static status add_tensors(struct trainer *t, struct record_writer *w, const char *member)
+{
+    struct safetensors *file;
     const char *path = live_path(t->live, member);
-    return file_exists(path) ? record_add_file(w, member, path, measured) : OK;
+    if (!file_exists(path))
+        return FAIL(ERR_INPUT, "%s: was written by this run and is gone: remove the folder and run the point again",
+                    path);
+    TRY(safetensors_open(&file, path));
+    safetensors_close(file);
+    return record_add_file(w, member, live_path(t->live, member), false);
 }
 
 static status add_dumps(struct trainer *t, struct record_writer *w)
 {
     for (int i = 0; i < t->point->dump_steps; i++) {
+        int64_t step = t->point->dump_step[i];
         char member[64];
-        snprintf(member, sizeof member, "dump-%" PRId64 ".safetensors", t->point->dump_step[i]);
-        TRY(add_live(t, w, member, false));
+        snprintf(member, sizeof member, "dump-%" PRId64 ".safetensors", step);
+        if (step >= t->first_step && step <= t->step)
+            TRY(add_tensors(t, w, member));
     }
     return OK;
+}
+
+/* The trunk keeps its first weights, and the state from which the points branch. */
+static status add_trunk(struct trainer *t, struct record_writer *w)
+{
+    int64_t branch_at = t->point->training.branch_at;
+    if (!t->point->baseline)
+        return OK;
+    TRY(add_tensors(t, w, "start.safetensors"));
+    return branch_at && branch_at <= t->step ? add_tensors(t, w, "branch.safetensors") : OK;
 }
 
 static status add_members(struct trainer *t, struct record_writer *w)
@@ -154,14 +179,13 @@ static status add_members(struct trainer *t, struct record_writer *w)
     TRY(add_json(w, "plans.json", plans_json(t), false));
     TRY(add_json(w, "result.json", result_json(t), false));
     TRY(add_json(w, "usage.json", usage_json(t), true));
-    TRY(add_live(t, w, "metrics.jsonl", false));
-    TRY(add_live(t, w, "evaluations.jsonl", false));
-    TRY(add_live(t, w, "timing.jsonl", true));
+    TRY(add_series(t, w, SERIES_METRICS, false));
+    TRY(add_series(t, w, SERIES_EVALUATIONS, false));
+    TRY(add_series(t, w, SERIES_TIMING, true));
     TRY(add_certificate(t, w));
     TRY(add_dumps(t, w));
-    TRY(add_live(t, w, "start.safetensors", false));
-    TRY(add_live(t, w, "branch.safetensors", false));
-    return add_live(t, w, "final.safetensors", false);
+    TRY(add_trunk(t, w));
+    return add_tensors(t, w, "final.safetensors");
 }
 
 status trainer_seal(struct trainer *t)
@@ -205,21 +229,26 @@ static status same_configuration(struct record *record, const struct point *p, b
     return OK;
 }
 
-static status steps_done(struct record *record, int64_t *steps)
+status trainer_read_result(struct record *record, int64_t *steps_done, char shard[33])
 {
     const void *bytes;
+    const char *hash, *where = record_path(record);
     size_t size;
     json_t *object = NULL;
     TRY(record_read(record, "result.json", &bytes, &size));
-    TRY(json_object_parse(&object, bytes, size, record_path(record)));
-    status st = json_integer_read(steps, object, "steps_done", 0, record_path(record));
+    TRY(json_object_parse(&object, bytes, size, where));
+    status st = json_integer_read(steps_done, object, "steps_done", 0, where);
+    if (st == OK)
+        st = json_text_read(&hash, object, "shard", where);
+    if (st == OK)
+        snprintf(shard, 33, "%s", hash);
     json_decref(object);
     return st;
 }
 
 status trainer_is_finished(const struct trainer_request *request, bool *done)
 {
-    char path[LAYOUT_PATH], work[LAYOUT_PATH];
+    char path[LAYOUT_PATH], work[LAYOUT_PATH], shard[33];
     const struct point *p = request->point;
     struct record *record = NULL;
     int64_t steps = 0;
@@ -231,7 +260,7 @@ status trainer_is_finished(const struct trainer_request *request, bool *done)
     TRY(record_open(&record, path));
     status st = same_configuration(record, p, &same);
     if (st == OK)
-        st = steps_done(record, &steps);
+        st = trainer_read_result(record, &steps, shard);
     record_close(record);
     TRY(st);
     if (!same)

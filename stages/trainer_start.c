@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stages/layout.h"
 #include "stages/state.h"
@@ -22,6 +23,12 @@ static status check_point(const struct trainer_request *request)
                     "point '%s' needs %" PRIu64 " bytes and target %s has %" PRIu64
                     ": recompute more layers or use a smaller micro-batch",
                     p->name, p->planned_bytes, p->target.name, p->target.memory_bytes);
+    uint64_t here = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (p->planned_bytes > here)
+        return FAIL(ERR_MEMORY,
+                    "point '%s' needs %" PRIu64 " bytes and this machine has %" PRIu64
+                    ": run it where the memory is, or recompute more layers",
+                    p->name, p->planned_bytes, here);
     return OK;
 }
 
@@ -73,7 +80,8 @@ static status open_decoder(struct trainer *t)
 static status make_configuration(struct trainer *t)
 {
     json_t *object = point_to_json(t->point);
-    if (!object || json_object_set_new(object, "shard", json_string(t->shard_hash)))
+    if (!object || json_object_set_new(object, "shard", json_string(t->shard_hash)) ||
+        json_object_set_new(object, "device", json_string(t->request->device)))
         return FAIL(ERR_MEMORY, "no memory for the configuration of '%s'", t->point->name);
     t->configuration = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(object);
@@ -82,30 +90,48 @@ static status make_configuration(struct trainer *t)
 
 /* ---- where a run begins ---- */
 
-static status begin_from_branch(struct trainer *t)
+static status begin_from_branch(struct trainer *t, struct record *baseline)
 {
-    char path[LAYOUT_PATH], name[LAYOUT_PATH + 32];
-    struct record *record = NULL;
+    char name[LAYOUT_PATH + 32];
     struct safetensors *file = NULL;
     const void *bytes;
     size_t size;
-    status st = OK;
-    layout_record(path, t->request->run, t->request->trunk->name);
-    if (!file_exists(path))
-        return FAIL(ERR_INPUT, "%s: point '%s' branches from it and it is not there: run rematch-baseline first", path,
-                    t->point->name);
-    TRY(record_open(&record, path));
-    snprintf(name, sizeof name, "%s: branch.safetensors", path);
-    TRY_DONE(record_read(record, "branch.safetensors", &bytes, &size));
-    TRY_DONE(safetensors_parse(&file, name, bytes, size));
-    TRY_DONE(state_load(t->decoder, &t->point->model, file, name, &t->step));
-    if (t->step != t->point->training.branch_at)
-        st = FAIL(ERR_INPUT, "%s: holds step %" PRId64 ", and the point branches at %" PRId64, name, t->step,
-                  t->point->training.branch_at);
-done:
+    snprintf(name, sizeof name, "%s: branch.safetensors", record_path(baseline));
+    TRY(record_read(baseline, "branch.safetensors", &bytes, &size));
+    TRY(safetensors_parse(&file, name, bytes, size));
+    status st = state_load(t->decoder, &t->point->model, file, name, &t->step);
     safetensors_close(file);
-    record_close(record);
-    return st;
+    TRY(st);
+    if (t->step != t->point->training.branch_at)
+        return FAIL(ERR_INPUT, "%s: holds step %" PRId64 ", and the point branches at %" PRId64, name, t->step,
+                    t->point->training.branch_at);
+    return OK;
+}
+
+/* The baseline's record: there for a branch, and made from the text that this point will read. */
+static status open_baseline(struct trainer *t, struct record **out)
+{
+    char path[LAYOUT_PATH], shard[33];
+    int64_t steps;
+    *out = NULL;
+    if (t->point->baseline)
+        return OK;
+    layout_record(path, t->request->run, t->request->baseline->name);
+    if (!file_exists(path))
+        return t->point->scratch ? OK
+                                 : FAIL(ERR_INPUT,
+                                        "%s: point '%s' branches from it and it is not there: run rematch-baseline "
+                                        "first",
+                                        path, t->point->name);
+    TRY(record_open(out, path));
+    TRY(trainer_read_result(*out, &steps, shard));
+    if (strcmp(shard, t->shard_hash))
+        return FAIL(ERR_INPUT,
+                    "%s/" LAYOUT_SHARD
+                    ": holds another text (hash %s) than the baseline was trained on (%s): a study has "
+                    "one text; put the old one back, or plan a new study",
+                    t->request->run, t->shard_hash, shard);
+    return OK;
 }
 
 static status begin_from_scratch(struct trainer *t)
@@ -144,7 +170,7 @@ done:
     return st;
 }
 
-static status begin(struct trainer *t)
+static status begin(struct trainer *t, struct record *baseline)
 {
     struct live_offset offsets[SERIES];
     const char *folder = NULL;
@@ -160,11 +186,11 @@ static status begin(struct trainer *t)
     TRY(open_decoder(t));
     if (step)
         TRY(load_checkpoint(t, folder, step));
-    else if (t->request->trunk)
-        TRY(begin_from_branch(t));
-    else
+    else if (t->point->scratch)
         TRY(begin_from_scratch(t));
-    t->first_step = t->request->trunk ? t->point->training.branch_at + 1 : 1;
+    else
+        TRY(begin_from_branch(t, baseline));
+    t->first_step = t->point->scratch ? 1 : t->point->training.branch_at + 1;
     for (int i = 0; i < SERIES; i++)
         TRY(jsonl_open(&t->series[i], live_path(t->live, trainer_series_name[i]), offsets[i].offset));
     return OK;
@@ -177,8 +203,14 @@ status trainer_start(struct trainer *t, const struct trainer_request *request)
     TRY(check_point(request));
     TRY(open_data(t));
     TRY(make_configuration(t));
-    TRY(live_open(&t->live, layout_work(path, request->run, request->point->name)));
-    return begin(t);
+    struct record *baseline;
+    status st = open_baseline(t, &baseline);
+    if (st == OK)
+        st = live_open(&t->live, layout_work(path, request->run, request->point->name));
+    if (st == OK)
+        st = begin(t, baseline);
+    record_close(baseline);
+    return st;
 }
 
 void trainer_release(struct trainer *t)

@@ -233,6 +233,8 @@ START_TEST(fault_text_is_parsed_whole)
                                         "gemm-order:layers=",
                                         "gemm-order:from=-1",
                                         "gemm-order:from=1x",
+                                        "rng-redrawn:layers=1,layers=2",
+                                        "gemm-order:mode=other",
                                         "x:y=1"};
     for (int i = 0; i < COUNT(wrong); i++)
         ck_assert_msg(fault_parse(&f, wrong[i]) == ERR_USAGE, "'%s' was accepted", wrong[i]);

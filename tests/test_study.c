@@ -70,7 +70,7 @@ START_TEST(demo_plans_its_eight_points)
     ck_assert_uint_eq(trunk->target.memory_bytes, 80ull << 30);
     ck_assert(replicate->random_forward && !replicate->random_recompute && !trunk->random_forward);
     ck_assert_str_eq(replicate->replicate, "a2");
-    ck_assert_uint_eq(replicate->arithmetic_seed, 1236);
+    ck_assert(replicate->arithmetic_seed != 1234 && replicate->arithmetic_seed != p.point[1].arithmetic_seed);
     ck_assert_uint_eq(replicate->seed, 1234);
     ck_assert_int_eq(r16->recompute.method, METHOD_BLOCK);
     ck_assert_int_eq(r16->recompute.num_layers, 16);
@@ -321,8 +321,15 @@ static const struct {
     {STUDY("  - {target: b, recompute_granularity: selective, recompute_modules: moe}\n"), 9, "this model lacks"},
     {STUDY("  - {target: b, recompute_num_layers: 1, vit_recompute_num_layers: 16}\n"), 9, "this model has no ViT"},
     {STUDY("  - {target: b, recompute_num_layers: 1, fault: bit-rot}\n"), 9, "'bit-rot' is not known"},
-    {STUDY("  - {target: b, recompute_num_layers: 0, fault: rng-redrawn}\n"), 9, "this point recomputes nothing"},
-    {STUDY("  - {target: b, recompute_num_layers: 1, fault: 'rng-redrawn:layers=2-9'}\n"), 9, "layers 0 to 3"},
+    {STUDY("  - {target: b, recompute_num_layers: 0, fault: rng-redrawn}\n"), 9, "would never act"},
+    {STUDY("  - {target: b, recompute_num_layers: 1, fault: 'rng-redrawn:layers=0-9'}\n"), 9, "layers 0 to 3"},
+    {STUDY("  - {target: b, recompute_num_layers: 1, fault: 'rng-redrawn:layers=2-3'}\n"), 9, "no layer from 2 to 3"},
+    {STUDY("  - {target: b, recompute_num_layers: 1, fault: 'rng-redrawn:from=99'}\n"), 9, "begins at step 99"},
+    {STUDY("  - {target: b, recompute_num_layers: 1, fault: 'rng-redrawn:rank=1'}\n"), 9, "there are 1"},
+    {STUDY("  - {target: b, recompute_granularity: selective, recompute_modules: core_attn, fault: rng-redrawn}\n"), 9,
+     "would never act"},
+    {STUDY("  - {target: b, recompute_num_layers: 1, recompute_precision: fp32, fault: rng-redrawn}\n"), 9,
+     "cannot be told apart"},
     {STUDY("  - {target: b, recompute_num_layers: 1, start: middle}\n"), 9, "expected one of: branch scratch"},
     {STUDY("  - {target: b, recompute_num_layers: 1, arithmetic: {recompute: random}}\n"), 9, "on_mismatch: continue"},
     {STUDY("  - {target: b, recompute_num_layers: 1, arithmetic: {backward: random}}\n"), 9,
