@@ -70,10 +70,12 @@ static void judge_pair(struct judgement *out, double gap, double error, double d
     judge(out, gap, error, dof, margin, VERDICT_AGREES, VERDICT_DIFFERS, VERDICT_UNDECIDED);
     if (out->effective < VERDICT_EFFECTIVE) {
         out->verdict = VERDICT_UNDECIDED;
-        snprintf(out->reason, sizeof out->reason, "%.3g effective values, at least %d are needed", out->effective,
+        snprintf(out->reason, sizeof out->reason, "effective values: %.3g, at least %d are needed", out->effective,
                  VERDICT_EFFECTIVE);
     }
 }
+
+static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 /* ---- this pair ---- */
 
@@ -82,29 +84,33 @@ static bool bits_equal(const double *a, const double *b, int64_t count)
     return !memcmp(a, b, (size_t)count * sizeof *a);
 }
 
-/* First index whose value cannot be judged: not finite, or not positive where a logarithm is taken. -1: none. */
-static int64_t first_unusable(const double *x, int64_t count, enum gap_kind kind)
+/* First index whose value is not finite, or is not `above`. -1: none. */
+static int64_t first_unusable(const double *x, int64_t count, double above)
 {
     for (int64_t i = 0; i < count; i++)
-        if (!isfinite(x[i]) || (kind == GAP_LOG_RATIO && x[i] <= 0))
+        if (!isfinite(x[i]) || !(x[i] > above))
             return i;
     return -1;
 }
 
-/* True when IDENTICAL or a value that is not finite settles the verdict before any statistics. `unit` and `name` say
- * where ("step", its number). */
+static int64_t first_not_finite(const double *x, int64_t count) { return first_unusable(x, count, -INFINITY); }
+
+/* True when a value that is not finite, equal bits, or a norm without a logarithm settles the verdict before any
+ * statistics, in this order: two runs that diverged alike prove nothing. `unit` and `name` say where ("step", its
+ * number). */
 static bool settled(struct judgement *out, int64_t count, const double *baseline, const double *candidate,
                     enum gap_kind kind, const char *unit, const int64_t *name)
 {
-    int64_t bad_baseline = first_unusable(baseline, count, kind);
-    int64_t bad_candidate = first_unusable(candidate, count, kind);
-    if (bits_equal(baseline, candidate, count)) {
+    int64_t bad_baseline = first_not_finite(baseline, count);
+    int64_t bad_candidate = first_not_finite(candidate, count);
+    if (bad_baseline < 0 && bad_candidate < 0 && bits_equal(baseline, candidate, count)) {
         out->verdict = VERDICT_IDENTICAL;
         out->gap = out->low = out->high = out->detectable = 0;
-        if (bad_baseline >= 0)
-            snprintf(out->reason, sizeof out->reason, "equal bits, but both are %g at %s %lld", baseline[bad_baseline],
-                     unit, (long long)(name ? name[bad_baseline] : bad_baseline));
         return true;
+    }
+    if (bad_baseline < 0 && bad_candidate < 0 && kind == GAP_LOG_RATIO) {
+        bad_baseline = first_unusable(baseline, count, 0);
+        bad_candidate = first_unusable(candidate, count, 0);
     }
     if (bad_baseline >= 0)
         verdict_none(out, VERDICT_UNDECIDED, "the baseline itself diverged: %g at %s %lld", baseline[bad_baseline],
@@ -171,8 +177,8 @@ status verdict_pair_steps(struct judgement *out, const struct paired_series *ser
     verdict_window(&first, &end, series->count, window);
     int64_t count = end - first;
     if (count <= 0) {
-        verdict_none(out, VERDICT_UNDECIDED, "no step in the window: the runs have %lld steps in common",
-                     (long long)series->count);
+        verdict_none(out, VERDICT_UNDECIDED, "no step in the window: the runs have %lld step%s in common",
+                     (long long)series->count, plural(series->count));
         return OK;
     }
     bool done = settled(out, series->count, series->baseline, series->candidate, kind, "step", series->step);
@@ -194,8 +200,8 @@ status verdict_pair_steps(struct judgement *out, const struct paired_series *ser
     if (count >= VERDICT_BATCHES)
         judge_pair(out, out->gap, batch_error(d, count), VERDICT_BATCHES - 1, margin);
     else
-        snprintf(out->reason, sizeof out->reason, "%lld steps in the window, at least %d are needed", (long long)count,
-                 VERDICT_EFFECTIVE);
+        snprintf(out->reason, sizeof out->reason, "%lld step%s in the window, at least %d are needed", (long long)count,
+                 plural(count), VERDICT_EFFECTIVE);
     free(d);
     return OK;
 }
@@ -205,7 +211,8 @@ void verdict_pair_sequences(struct judgement *out, int count, const double *base
 {
     *out = judgement_empty(VERDICT_UNDECIDED);
     if (count < 2) {
-        verdict_none(out, VERDICT_UNDECIDED, "%d held-out sequences, at least %d are needed", count, VERDICT_EFFECTIVE);
+        verdict_none(out, VERDICT_UNDECIDED, "%d held-out sequence%s, at least %d are needed", count, plural(count),
+                     VERDICT_EFFECTIVE);
         return;
     }
     if (settled(out, count, baseline, candidate, GAP_DIFFERENCE, "sequence", NULL))
@@ -279,8 +286,8 @@ void verdict_policy(struct judgement *out, int baselines, const double *baseline
                     const double *candidate, double margin)
 {
     *out = judgement_empty(VERDICT_INCONCLUSIVE);
-    bool bad_baseline = first_unusable(baseline, baselines, GAP_DIFFERENCE) >= 0;
-    bool bad_candidate = first_unusable(candidate, candidates, GAP_DIFFERENCE) >= 0;
+    bool bad_baseline = first_not_finite(baseline, baselines) >= 0;
+    bool bad_candidate = first_not_finite(candidate, candidates) >= 0;
     if (baselines < 1 || candidates < 1 || bad_baseline)
         verdict_none(out, VERDICT_INCONCLUSIVE, "%s",
                      bad_baseline ? "a baseline run itself diverged: its mean is not finite" : "a side has no runs");

@@ -11,8 +11,9 @@
  *
  * Steps: loss differences are strongly autocorrelated, so the interval comes from 8 batch means with a t quantile of 7
  * degrees of freedom. The effective sample size is T / (1 + 2 sum of autocorrelations), the sum cut by Geyer's initial
- * monotone positive sequence, and at most T. A value that is not finite is never dropped: in the baseline it makes the
- * verdict UNDECIDED (it diverged itself), in the candidate alone DIFFERS; the reason names the step.
+ * monotone positive sequence, and at most T. A value that is not finite is never dropped and comes before equal bits: in
+ * the baseline it makes the verdict UNDECIDED (it diverged itself), in the candidate alone DIFFERS; the reason names the
+ * step.
  * `detectable`: the smallest gap that a two-sided 5 % test finds with power 80 %: (t_0.975 + t_0.8) SE.
  * Source: Schuirmann 1987 (TOST); Geyer, Statistical Science 7(4), 1992, section 3.3; Welch 1947.
  *
@@ -48,7 +49,7 @@ struct judgement {
     int64_t first, last;       /* this pair, steps: the window that was judged */
     int baselines, candidates; /* the policy: runs on each side */
     int runs_needed;           /* the policy: runs a side for EQUIVALENT at a true gap of 0, power 80 %; 0: not known */
-    char reason[200];          /* why there is no better verdict; "" when there is */
+    char reason[400];          /* why there is no better verdict; "" when there is */
 };
 
 enum gap_kind { GAP_DIFFERENCE, GAP_LOG_RATIO };

@@ -203,7 +203,10 @@ START_TEST(pair_few_steps_is_undecided)
     j = judge_steps(&pair, 7, 0.01, whole);
     ck_assert_int_eq(j.verdict, VERDICT_UNDECIDED);
     ck_assert(isnan(j.low));
-    ck_assert_int_eq(judge_steps(&pair, 0, 0.01, whole).verdict, VERDICT_UNDECIDED);
+    j = judge_steps(&pair, 0, 0.01, whole);
+    ck_assert_int_eq(j.verdict, VERDICT_UNDECIDED);
+    ck_contains(j.reason, "0 steps");
+    ck_contains(judge_steps(&pair, 1, 0.01, whole).reason, "1 step in the window");
 }
 END_TEST
 
@@ -222,8 +225,38 @@ START_TEST(pair_nan_is_never_dropped)
     ck_contains(j.reason, "step 110");
     memcpy(pair.candidate, pair.baseline, sizeof pair.baseline);
     j = judge_steps(&pair, STEPS, 0.01, half);
+    ck_assert_int_eq(j.verdict, VERDICT_UNDECIDED);
+    ck_contains(j.reason, "baseline itself diverged");
+    ck_assert(isnan(j.gap));
+}
+END_TEST
+
+/* Two runs that become NaN alike have equal bits from there on, and prove nothing. */
+START_TEST(pair_both_nan_is_undecided)
+{
+    struct pair pair;
+    make_pair(&pair, 0, 0, 0, 1);
+    memcpy(pair.candidate, pair.baseline, sizeof pair.baseline);
+    for (int i = 300; i < STEPS; i++)
+        pair.baseline[i] = pair.candidate[i] = NAN;
+    struct judgement j = judge_steps(&pair, STEPS, 0.01, half);
+    ck_assert_int_eq(j.verdict, VERDICT_UNDECIDED);
+    ck_contains(j.reason, "step 401");
+    verdict_pair_sequences(&j, STEPS, pair.baseline, pair.candidate, 0.01);
+    ck_assert_int_eq(j.verdict, VERDICT_UNDECIDED);
+}
+END_TEST
+
+/* A norm of zero has no logarithm, but it is finite: equal bits are equal. */
+START_TEST(pair_equal_zero_norms_are_identical)
+{
+    struct judgement j;
+    double zero[STEPS] = {0};
+    struct pair pair;
+    make_pair(&pair, 0, 0, 0, 1);
+    struct paired_series series = {STEPS, pair.step, zero, zero};
+    ck_ok(verdict_pair_steps(&j, &series, GAP_LOG_RATIO, 0.05, half));
     ck_assert_int_eq(j.verdict, VERDICT_IDENTICAL);
-    ck_assert_str_ne(j.reason, "");
 }
 END_TEST
 
@@ -438,6 +471,8 @@ int main(void)
         {pair_interval_across_margin_is_undecided, 1},
         {pair_few_steps_is_undecided, 1},
         {pair_nan_is_never_dropped, 1},
+        {pair_both_nan_is_undecided, 1},
+        {pair_equal_zero_norms_are_identical, 1},
         {pair_log_ratio_of_scaled_norms_is_exact, 1},
         {effective_constant_and_alternating_is_count, 1},
         {effective_of_ar1_follows_theory, 1},
