@@ -11,7 +11,24 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define REFUSED(what, path) FAIL(ERR_IO, "'%s': cannot %s: %s", path, what, strerror(errno))
+#define REFUSED(what, path) FAIL(ERR_IO, "'%s': cannot %s: %s%s", path, what, strerror(errno), file_remedy(errno))
+
+const char *file_remedy(int reason)
+{
+    switch (reason) {
+    case ENOSPC:
+    case EDQUOT:
+        return "; make room, or write to another disk";
+    case ELOOP: /* of O_NOFOLLOW */
+        return "; it is a link: remove it";
+    case EISDIR:
+        return "; it is a folder: remove it, or give the name of a file";
+    case ENOTDIR:
+        return "; a part of this path is a file: give a path through folders";
+    default:
+        return "";
+    }
+}
 
 /* ---- drafts ---- */
 
@@ -23,7 +40,8 @@ static status lock_partial(const char *partial, int *out)
         struct stat opened, named;
         int fd = open(partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
         if (fd < 0)
-            return REFUSED("create", partial);
+            return errno == ENOENT ? FAIL(ERR_IO, "'%s': cannot create: its folder does not exist; make it", partial)
+                                   : REFUSED("create", partial);
         if (flock(fd, LOCK_EX | LOCK_NB)) {
             int reason = errno;
             close(fd);
@@ -41,11 +59,20 @@ static status lock_partial(const char *partial, int *out)
     }
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
 status file_draft_open(struct file_draft *d, const char *path)
 {
     status st = OK;
     int fd = -1;
-    *d = (struct file_draft){.path = strdup(path)};
+    *d = (struct file_draft){0};
+    if (is_folder(path))
+        return FAIL(ERR_IO, "'%s': is a folder; give the name of a file in it", path);
+    d->path = strdup(path);
     if (!d->path || asprintf(&d->partial, "%s.partial", path) < 0) {
         d->partial = NULL;
         st = FAIL(ERR_MEMORY, "'%s': no memory for its name", path);
@@ -118,6 +145,30 @@ status file_draft_commit(struct file_draft *d, bool durable)
 done:
     file_draft_abandon(d);
     return st;
+}
+
+static bool is_same(const struct stat *file, const char *path)
+{
+    struct stat other;
+    return !stat(path, &other) && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
+}
+
+bool file_is_output(const char *path, const char *output)
+{
+    struct stat info;
+    char *partial;
+    if (stat(path, &info) || asprintf(&partial, "%s.partial", output) < 0)
+        return false;
+    bool same = is_same(&info, output) || is_same(&info, partial);
+    free(partial);
+    return same;
+}
+
+status file_check_input(const char *path, const char *output)
+{
+    if (file_is_output(path, output))
+        return FAIL(ERR_USAGE, "the output '%s' would overwrite the input '%s': give another output", output, path);
+    return OK;
 }
 
 status file_write(const char *path, const void *bytes, size_t size)
@@ -238,10 +289,9 @@ status file_make_folder(const char *path)
         slash = strchr(slash + 1, '/');
         if (slash)
             *slash = 0;
-        struct stat info;
         if (mkdir(part, 0755) && errno != EEXIST)
             st = REFUSED("create the folder", part);
-        else if (stat(part, &info) || !S_ISDIR(info.st_mode))
+        else if (!is_folder(part))
             st = FAIL(ERR_IO, "'%s': is in the way of the folder '%s'; remove it or choose another folder", part, path);
         if (slash)
             *slash = '/';

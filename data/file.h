@@ -1,7 +1,8 @@
 /* file.h - files written whole or not at all.
  *
  * A new file is written beside its name, synced, renamed over it, and its folder is synced: a kill at any moment leaves
- * the old file or the new one. Errors: ERR_IO with the path and the system's reason.
+ * the old file or the new one. What is written is never a link's target. Errors: ERR_IO with the path and the system's
+ * reason.
  */
 #ifndef REMATCH_DATA_FILE_H
 #define REMATCH_DATA_FILE_H
@@ -33,6 +34,11 @@ status file_draft_write(struct file_draft *d, const void *bytes, size_t size);
 status file_draft_commit(struct file_draft *d, bool durable);
 void file_draft_abandon(struct file_draft *d); /* removes it; nothing when closed */
 
+/* Whether `path` is the file that a draft of `output` writes or replaces, PATH.partial or PATH, under whatever name. */
+bool file_is_output(const char *path, const char *output);
+/* ERR_USAGE, naming both, when it is: no program writes over what it reads. */
+status file_check_input(const char *path, const char *output);
+
 /* Makes renames and new names in a folder durable. */
 status file_sync_folder(const char *path);
 
@@ -46,6 +52,9 @@ status file_remove_folder(const char *path);
 status file_walk(const char *folder, status (*each)(void *self, const char *path), void *self);
 
 bool file_exists(const char *path);
+
+/* What to do about the system's reason, to be put behind strerror: "; ...", or "". */
+const char *file_remedy(int reason);
 
 /* Read-only mapping of a whole file. An empty file maps to NULL, 0. */
 status file_map(const char *path, const void **bytes, size_t *size);

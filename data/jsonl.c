@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REFUSED(what, path) FAIL(ERR_IO, "'%s': cannot %s: %s", path, what, strerror(errno))
+#include "data/file.h"
+
+#define REFUSED(what, path) FAIL(ERR_IO, "'%s': cannot %s: %s%s", path, what, strerror(errno), file_remedy(errno))
 
 /* ---- appending ---- */
 
@@ -42,7 +44,7 @@ status jsonl_open(struct jsonl **out, const char *path, uint64_t offset)
         st = FAIL(ERR_MEMORY, "'%s': no memory to open it", path);
         goto done;
     }
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0) {
         st = REFUSED("open", path);
         goto done;

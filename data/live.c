@@ -27,24 +27,24 @@ static status held_by_another(const char *path, int fd)
 static status try_lock(struct live *l, const char *path, bool *again)
 {
     struct stat opened, named;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     *again = fd < 0 && errno == ENOENT;
     if (fd < 0)
-        return *again ? OK : FAIL(ERR_IO, "'%s': cannot open: %s", path, strerror(errno));
+        return *again ? OK : FAIL(ERR_IO, "'%s': cannot open: %s%s", path, strerror(errno), file_remedy(errno));
     if (flock(fd, LOCK_EX | LOCK_NB)) {
         status st = errno == EWOULDBLOCK ? held_by_another(path, fd)
                                          : FAIL(ERR_IO, "'%s': cannot lock: %s", path, strerror(errno));
         close(fd);
         return st;
     }
-    if (fstat(fd, &opened) || stat(path, &named) || opened.st_ino != named.st_ino) {
+    if (fstat(fd, &opened) || stat(path, &named) || opened.st_ino != named.st_ino || opened.st_dev != named.st_dev) {
         *again = true;
         close(fd);
         return OK;
     }
     l->lock = fd;
     if (ftruncate(fd, 0) || dprintf(fd, "%ld\n", (long)getpid()) < 0)
-        return FAIL(ERR_IO, "'%s': cannot write: %s", path, strerror(errno));
+        return FAIL(ERR_IO, "'%s': cannot write: %s%s", path, strerror(errno), file_remedy(errno));
     return OK;
 }
 

@@ -19,6 +19,14 @@ struct record_writer {
     int count;
 };
 
+/* libarchive says "Write error", and the system's reason apart. */
+static status write_failed(const struct record_writer *w, const char *what, struct archive *archive)
+{
+    int reason = archive_errno(archive);
+    return FAIL(ERR_IO, "'%s': cannot write %s: %s%s%s%s", w->draft.partial, what, record_archive_error(archive),
+                reason > 0 ? ": " : "", reason > 0 ? strerror(reason) : "", file_remedy(reason));
+}
+
 static la_ssize_t take_tar_bytes(struct archive *tar, void *self, const void *bytes, size_t size)
 {
     struct record_writer *w = self;
@@ -40,7 +48,7 @@ static status open_packed(struct record_writer *w, bool compressed)
         archive_write_set_bytes_in_last_block(w->packed, 1) != ARCHIVE_OK ||
         archive_write_open_FILE(w->packed, w->draft.stream) != ARCHIVE_OK ||
         archive_write_header(w->packed, w->entry) != ARCHIVE_OK)
-        return FAIL(ERR_IO, "'%s': cannot write: %s", w->draft.partial, record_archive_error(w->packed));
+        return write_failed(w, "a record", w->packed);
     return OK;
 }
 
@@ -51,7 +59,7 @@ static status open_tar(struct record_writer *w)
         archive_write_set_bytes_per_block(w->tar, 0) != ARCHIVE_OK ||
         archive_write_set_bytes_in_last_block(w->tar, 1) != ARCHIVE_OK ||
         archive_write_open(w->tar, w, NULL, take_tar_bytes, NULL) != ARCHIVE_OK)
-        return FAIL(ERR_IO, "'%s': cannot write: %s", w->draft.partial, record_archive_error(w->tar));
+        return write_failed(w, "a record", w->tar);
     return OK;
 }
 
@@ -101,7 +109,7 @@ static status write_header(struct record_writer *w, const char *member, size_t s
     archive_entry_set_mtime(w->entry, 0, 0);
     archive_entry_set_size(w->entry, (la_int64_t)size);
     if (archive_write_header(w->tar, w->entry) != ARCHIVE_OK)
-        return FAIL(ERR_IO, "'%s': cannot write %s: %s", w->draft.partial, member, record_archive_error(w->tar));
+        return write_failed(w, member, w->tar);
     return OK;
 }
 
@@ -109,7 +117,7 @@ static status write_bytes(struct record_writer *w, const char *member, const voi
 {
     /* libarchive takes the whole of it or fails; an empty write would be nothing. */
     if (size && archive_write_data(w->tar, bytes, size) != (la_ssize_t)size)
-        return FAIL(ERR_IO, "'%s': cannot write %s: %s", w->draft.partial, member, record_archive_error(w->tar));
+        return write_failed(w, member, w->tar);
     return OK;
 }
 
@@ -186,9 +194,9 @@ status record_seal(struct record_writer *w)
     status st = OK;
     TRY_DONE(write_manifest(w));
     if (archive_write_close(w->tar) != ARCHIVE_OK)
-        st = FAIL(ERR_IO, "'%s': cannot end the archive: %s", w->draft.partial, record_archive_error(w->tar));
+        st = write_failed(w, "the end of the record", w->tar);
     else if (archive_write_close(w->packed) != ARCHIVE_OK)
-        st = FAIL(ERR_IO, "'%s': cannot end the archive: %s", w->draft.partial, record_archive_error(w->packed));
+        st = write_failed(w, "the end of the record", w->packed);
     else
         st = file_draft_commit(&w->draft, true);
 done:

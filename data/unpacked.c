@@ -1,6 +1,7 @@
 #include "data/unpacked.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,28 +23,31 @@ static char *pattern_of(const char *beside)
     return made < 0 ? NULL : pattern;
 }
 
+static status no_room(const struct unpacked *u)
+{
+    return FAIL(ERR_IO, "'%s': cannot unpack to this temporary file: %s; set TMPDIR to a folder with more room",
+                u->path, strerror(errno));
+}
+
 static status write_file(struct unpacked *u, const void *bytes, size_t size)
 {
-    if (size && fwrite(bytes, 1, size, u->file) != size)
-        return FAIL(ERR_IO, "cannot unpack to a temporary file: %s; set TMPDIR to a folder with more room",
-                    strerror(errno));
-    return OK;
+    return size && fwrite(bytes, 1, size, u->file) != size ? no_room(u) : OK;
 }
 
 static status move_to_file(struct unpacked *u, const char *beside)
 {
-    char *pattern = pattern_of(beside);
-    if (!pattern)
+    u->path = pattern_of(beside);
+    if (!u->path)
         return FAIL(ERR_MEMORY, "no memory for the name of a temporary file");
-    int fd = mkstemp(pattern);
+    int fd = mkostemp(u->path, O_CLOEXEC);
     if (fd >= 0) {
-        unlink(pattern);
+        unlink(u->path);
         u->file = fdopen(fd, "w+");
     }
     status st = OK;
     if (!u->file) {
         st = FAIL(ERR_IO, "'%s': cannot create a temporary file: %s; set TMPDIR to a folder that can be written",
-                  pattern, strerror(errno));
+                  u->path, strerror(errno));
         if (fd >= 0)
             close(fd);
     } else {
@@ -51,7 +55,6 @@ static status move_to_file(struct unpacked *u, const char *beside)
         free(u->memory);
         u->memory = NULL;
     }
-    free(pattern);
     return st;
 }
 
@@ -83,11 +86,10 @@ status unpacked_finish(struct unpacked *u)
         return OK;
     }
     if (fflush(u->file))
-        return FAIL(ERR_IO, "cannot unpack to a temporary file: %s; set TMPDIR to a folder with more room",
-                    strerror(errno));
+        return no_room(u);
     void *map = mmap(NULL, u->size, PROT_READ, MAP_SHARED, fileno(u->file), 0);
     if (map == MAP_FAILED)
-        return FAIL(ERR_IO, "cannot map a temporary file: %s", strerror(errno));
+        return FAIL(ERR_IO, "'%s': cannot map this temporary file: %s", u->path, strerror(errno));
     u->bytes = map;
     return OK;
 }
@@ -99,5 +101,6 @@ void unpacked_free(struct unpacked *u)
     if (u->file)
         fclose(u->file);
     free(u->memory);
+    free(u->path);
     *u = (struct unpacked){0};
 }

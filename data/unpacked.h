@@ -15,6 +15,7 @@ struct unpacked { /* zeroed is empty */
     char *memory;
     size_t size, capacity;
     FILE *file;
+    char *path;        /* what messages call the file, which has no name any more */
     const char *bytes; /* all of them, after unpacked_finish */
 };
 

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static char folder[3072];
 
@@ -32,6 +34,13 @@ const char *temporary_path(const char *name)
     char *path = paths[next++ % 8];
     snprintf(path, sizeof paths[0], "%s/%s", temporary_folder(), name);
     return path;
+}
+
+void temporary_no_room(size_t bytes)
+{
+    signal(SIGXFSZ, SIG_IGN); /* writes fail with EFBIG instead */
+    if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){bytes, bytes}))
+        give_up("cannot limit the size of files");
 }
 
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place)

@@ -87,6 +87,50 @@ START_TEST(file_empty_maps_to_null)
 }
 END_TEST
 
+START_TEST(output_that_is_an_input_refused)
+{
+    const char *a = temporary_path("text"), *link = temporary_path("other-name");
+    ck_ok(file_write(a, "x", 1));
+    ck_assert_int_eq(symlink("text", link), 0);
+    ck_assert_int_eq(file_check_input(a, a), ERR_USAGE);
+    ck_assert_int_eq(file_check_input(link, a), ERR_USAGE);
+    ck_said(link);
+    ck_assert_int_eq(file_check_input(a, link), ERR_USAGE);
+    ck_said(a);
+    ck_ok(file_write(temporary_path("new.partial"), "x", 1));
+    ck_assert_int_eq(file_check_input(temporary_path("new.partial"), temporary_path("new")), ERR_USAGE);
+    ck_ok(file_check_input(a, temporary_path("new")));
+    ck_ok(file_check_input(temporary_path("absent"), temporary_path("absent")));
+}
+END_TEST
+
+START_TEST(file_where_it_cannot_be_refused_with_a_remedy)
+{
+    ck_ok(file_make_folder(temporary_path("folder")));
+    ck_assert_int_eq(file_write(temporary_path("folder"), "x", 1), ERR_IO);
+    ck_said("is a folder; give the name of a file in it");
+    ck_assert_int_eq(file_write(temporary_path("nowhere/x"), "x", 1), ERR_IO);
+    ck_said("nowhere/x.partial': cannot create: its folder does not exist; make it");
+    ck_ok(file_write(temporary_path("plain"), "x", 1));
+    ck_assert_int_eq(file_write(temporary_path("plain/x"), "x", 1), ERR_IO);
+    ck_said("a part of this path is a file");
+    ck_assert_int_eq(symlink("plain", temporary_path("trap.partial")), 0);
+    ck_assert_int_eq(file_write(temporary_path("trap"), "longer", 6), ERR_IO);
+    ck_said("it is a link: remove it");
+    expect_content(temporary_path("plain"), "x");
+}
+END_TEST
+
+START_TEST(file_without_room_refused_with_path_and_reason)
+{
+    static const char bytes[8192];
+    temporary_no_room(4096);
+    ck_assert_int_eq(file_write(temporary_path("full"), bytes, sizeof bytes), ERR_IO);
+    ck_said("full.partial': cannot write: File too large");
+    ck_assert(!file_exists(temporary_path("full.partial")));
+}
+END_TEST
+
 START_TEST(folder_made_deep_and_removed_without_following_links)
 {
     ck_ok(file_write(temporary_path("outside"), "stays", 5));
@@ -143,6 +187,9 @@ int main(void)
         {file_draft_takes_over_remains, 1},
         {file_read_beyond_limit_or_absent_refused, 1},
         {file_empty_maps_to_null, 1},
+        {output_that_is_an_input_refused, 1},
+        {file_where_it_cannot_be_refused_with_a_remedy, 1},
+        {file_without_room_refused_with_path_and_reason, 1},
         {folder_made_deep_and_removed_without_following_links, 1},
         {walk_visits_regular_files_in_byte_order, 1},
         {xxh3_is_canonical_and_reads_back, 1},

@@ -76,6 +76,23 @@ START_TEST(live_second_holder_refused_with_process)
 }
 END_TEST
 
+START_TEST(live_lock_that_is_a_link_refused)
+{
+    struct live *l;
+    char *text;
+    size_t size;
+    ck_ok(file_write(temporary_path("precious"), "stays", 5));
+    ck_ok(file_make_folder(temporary_path("trapped")));
+    ck_assert_int_eq(symlink("../precious", temporary_path("trapped/lock")), 0);
+    ck_assert_int_eq(live_open(&l, temporary_path("trapped")), ERR_IO);
+    ck_said("trapped/lock': cannot open: ");
+    ck_said("it is a link: remove it");
+    ck_ok(file_read(temporary_path("precious"), 10, &text, &size));
+    ck_assert_str_eq(text, "stays");
+    free(text);
+}
+END_TEST
+
 START_TEST(live_status_of_nan_is_null)
 {
     char *text;
@@ -253,10 +270,15 @@ END_TEST
 int main(void)
 {
     const struct suite_test tests[] = {
-        {live_second_holder_refused_with_process, 1},      {live_status_of_nan_is_null, 1},
-        {checkpoint_newest_is_found_and_older_removed, 1}, {checkpoint_uncommitted_does_not_exist, 1},
-        {checkpoint_damaged_falls_back_to_older, 1},       {checkpoint_all_damaged_start_anew_and_say_so, 1},
-        {checkpoint_of_other_configuration_refused, 1},    {live_finished_leaves_no_folder, 1},
+        {live_second_holder_refused_with_process, 1},
+        {live_lock_that_is_a_link_refused, 1},
+        {live_status_of_nan_is_null, 1},
+        {checkpoint_newest_is_found_and_older_removed, 1},
+        {checkpoint_uncommitted_does_not_exist, 1},
+        {checkpoint_damaged_falls_back_to_older, 1},
+        {checkpoint_all_damaged_start_anew_and_say_so, 1},
+        {checkpoint_of_other_configuration_refused, 1},
+        {live_finished_leaves_no_folder, 1},
         {checkpoint_after_kill_at_any_moment_is_whole, 1},
     };
     return suite_run("live", tests, COUNT(tests));

@@ -53,6 +53,30 @@ START_TEST(record_round_trip_gives_members_back)
 }
 END_TEST
 
+START_TEST(record_without_room_refused_with_path_and_reason)
+{
+    static const char *const names[] = {"full.rematch.tar", "full.rematch.tar.zst"};
+    static char bytes[1 << 20];
+    unsigned seed = 1;
+    for (size_t i = 0; i < sizeof bytes; i++) /* nothing that zstd could make small */
+        bytes[i] = (char)(rand_r(&seed) >> 8);
+    temporary_no_room(1 << 16);
+    for (int i = 0; i < COUNT(names); i++) {
+        struct record_writer *w;
+        ck_ok(record_create(&w, temporary_path(names[i])));
+        status st = record_add(w, "metrics.jsonl", bytes, sizeof bytes, false);
+        if (st == OK) /* it is still in a buffer */
+            st = record_seal(w);
+        else
+            record_abandon(w);
+        ck_assert_int_eq(st, ERR_IO);
+        ck_said(names[i]);
+        ck_said("File too large");
+        ck_assert(!file_exists(temporary_path(names[i])));
+    }
+}
+END_TEST
+
 START_TEST(record_same_members_same_bytes)
 {
     char *a, *b;
@@ -292,6 +316,7 @@ int main(void)
 {
     const struct suite_test tests[] = {
         {record_round_trip_gives_members_back, 1},
+        {record_without_room_refused_with_path_and_reason, 1},
         {record_same_members_same_bytes, 1},
         {record_sealed_leaves_nothing_beside, 1},
         {record_abandoned_leaves_nothing, 1},
