@@ -362,6 +362,14 @@ static bool is_known(const struct strict_section *section, const char *key)
     return false;
 }
 
+/* In {split: 8,1,1} the commas separate keys: {split: 8, "1": nothing, ...}. */
+static bool was_cut_at_comma(struct strict *y, const yaml_node_t *mapping, const yaml_node_pair_t *pair)
+{
+    const yaml_node_t *value = node_at(y, pair->value);
+    return mapping->data.mapping.style == YAML_FLOW_MAPPING_STYLE && pair > mapping->data.mapping.pairs.start &&
+           is_plain(value) && !*text_of(value);
+}
+
 static status check_keys(struct strict *y, const struct strict_section *section, yaml_node_t *mapping)
 {
     for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < mapping->data.mapping.pairs.top; p++) {
@@ -370,8 +378,9 @@ static status check_keys(struct strict *y, const struct strict_section *section,
         if (!is_known(section, text)) {
             char keys[1024];
             list_keys(keys, sizeof keys, section);
-            return STRICT_FAIL(y, key, "unknown key '%.80s'%s%s; there are %s", text, *section->name ? " in " : "",
-                               section->name, keys);
+            return STRICT_FAIL(y, key, "unknown key '%.80s'%s%s; there are %s%s", text, *section->name ? " in " : "",
+                               section->name, keys,
+                               was_cut_at_comma(y, mapping, p) ? "; quote values that contain commas" : "");
         }
         for (yaml_node_pair_t *q = mapping->data.mapping.pairs.start; q < p; q++)
             if (!strcmp(text_of(node_at(y, q->key)), text))

@@ -213,13 +213,16 @@ static status read_entries(struct strict *y, yaml_node_t *list, struct study *s)
     return OK;
 }
 
-/* Line of "training.branch_at", or of its section where the key has its default. */
-static int line_of(struct strict *y, const char *culprit)
+/* Line of "training.branch_at", or of its section where the key has its default. "target.profile" is a key of the item
+ * `target` of the list `targets`. */
+static int line_of(struct strict *y, const char *culprit, int target)
 {
     char section[32] = "";
     const char *dot = strchr(culprit, '.');
     snprintf(section, sizeof section, "%.*s", dot ? (int)(dot - culprit) : (int)strlen(culprit), culprit);
     yaml_node_t *node = strict_find(y, y->root, section), *key = NULL;
+    if (!strcmp(section, "target") && strict_item(&node, y, strict_find(y, y->root, "targets"), target) != OK)
+        node = NULL;
     if (node && dot && node->type == YAML_MAPPING_NODE)
         key = strict_find(y, node, dot + 1);
     return strict_line(key ? key : node ? node : y->root);
@@ -234,7 +237,7 @@ static status check_common(struct strict *y, const struct study *s)
         p.target = s->target[i];
         p.baseline = p.scratch = p.fits = true;
         if (point_check(&p, &culprit) != OK)
-            return FAIL(ERR_USAGE, "%s:%d: %s", y->path, line_of(y, culprit), status_text());
+            return FAIL(ERR_USAGE, "%s:%d: %s", y->path, line_of(y, culprit, i), status_text());
     }
     return OK;
 }

@@ -292,6 +292,10 @@ static const struct {
     {"study: s\nmodel: {preset: tiny}\ntraining: {steps: 0}\ntargets: []\nbaseline: a\npoints: []\n", 3,
      "steps '0': expected a whole number from 1"},
     {HEAD "baseline: a\npoints: {}\n", 8, "points: expected a list of {key: value, ...}, not a mapping"},
+    {"study: s\nmodel: {preset: tiny}\ntraining: {steps: 2, sequence_length: 4, micro_batch_size: 1, "
+     "global_batch_size: 1, lr: 1}\ntargets:\n  - {name: a, profile: exact, memory: 1GiB}\n"
+     "  - name: b\n    memory: 1GiB\n    profile: h900\nbaseline: a\npoints: []\n",
+     8, "profile 'h900'"},
     {HEAD "baseline: c\npoints: []\n", 7, "'c' is not among the targets; there are a, b"},
     {HEAD "baseline: a\npoints: []\ndumps: {steps: [1, x]}\n", 9, "steps 'x': expected a whole number"},
     {HEAD "baseline: a\npoints: []\ndumps: {steps: [21]}\n", 9, "dumps at step 21: the run has 20 steps"},
@@ -304,6 +308,8 @@ static const struct {
     {HEAD "baseline: a\npoints: []\naudit: {every: 5}\n", 9, "runs take no audits in this version"},
     {HEAD "baseline: a\npoints: []\ncertificate: {on_mismatch: 1}\n", 9, "expected one of: continue stop"},
     {HEAD "baseline: a\npoints: []\ncertificate: {every: 0}\n", 9, "every '0': expected a whole number from 1"},
+    {HEAD "baseline: a\npoints: []\ndata: {split: 969,30,1}\n", 9,
+     "unknown key '30' in data; there are source, split; quote values that contain commas"},
     {HEAD "baseline: a\npoints: []\ndata: {split: '969,30'}\n", 9, "split '969,30': expected three shares"},
     {HEAD "baseline: a\npoints: []\nreplicates: {arithmetic: 100}\n", 9, "arithmetic '100': expected"},
     {STUDY("  - a\n"), 9, "expected {key: value, ...}"},
@@ -319,6 +325,8 @@ static const struct {
     {STUDY("  - {target: b, recompute_granularity: selective, recompute_num_layers: 1}\n"), 9,
      "recompute-num-layers 1 with recompute-granularity selective"},
     {STUDY("  - {target: b, recompute_granularity: selective, recompute_modules: moe}\n"), 9, "this model lacks"},
+    {STUDY("  - {target: b, recompute_granularity: selective, recompute_modules: mlp, core_attn}\n"), 9,
+     "; quote values that contain commas"},
     {STUDY("  - {target: b, recompute_num_layers: 1, vit_recompute_num_layers: 16}\n"), 9, "this model has no ViT"},
     {STUDY("  - {target: b, recompute_num_layers: 1, fault: bit-rot}\n"), 9, "'bit-rot' is not known"},
     {STUDY("  - {target: b, recompute_num_layers: 0, fault: rng-redrawn}\n"), 9, "would never act"},
