@@ -129,7 +129,7 @@ static void print_certificate(const json_t *summary, const char *side)
         printf("  %s none\n", side);
         return;
     }
-    printf("  %s compared %" PRId64 ", mismatched %" PRId64 ", expected %" PRId64 "\n", side, number(c, "compared"),
+    printf("  %s compared %" PRId64 ", mismatched %" PRId64 ", announced %" PRId64 "\n", side, number(c, "compared"),
            number(c, "mismatched"), number(c, "expected"));
     if (json_is_object(first))
         printf("    first: step %" PRId64 ", layer %" PRId64 ", %s (%s), accused: %s\n", number(first, "step"),

@@ -147,9 +147,9 @@ static status members_json(json_t *object, const struct record *a, const struct 
 
 static json_t *event_json(const struct certificate *c)
 {
-    if (!c->event_count)
+    const struct certificate_event *e = certificate_first(c);
+    if (!e)
         return json_null();
-    const struct certificate_event *e = &c->event[0];
     return json_pack("{s:I,s:i,s:i,s:i,s:s,s:s,s:s,s:i,s:i}", "step", (json_int_t)e->step, "micro_batch",
                      (int)e->micro_batch, "rank", (int)e->rank, "layer", (int)e->layer, "tensor",
                      block_tensor_name(e->tensor), "op", block_op_name(block_tensor_op(e->tensor)), "accused",
@@ -246,6 +246,8 @@ status difference_write(json_t **summary, const char *path_a, const char *path_b
         st = FAIL(ERR_MEMORY, "no memory for the summary");
         goto done;
     }
+    TRY_DONE(file_check_input(path_a, out));
+    TRY_DONE(file_check_input(path_b, out));
     TRY_DONE(side_open(&a, path_a));
     TRY_DONE(side_open(&b, path_b));
     TRY_DONE(same_model(&a, &b));

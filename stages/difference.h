@@ -14,7 +14,11 @@
  * GAP: {equal_steps, first_differing_step, largest, largest_step, not_finite}. Differences are b - a; exact doubles are
  * hex-float strings. Equal means equal bits. No name of a file goes in: the same records give the same bytes.
  *
- * Errors: ERR_INPUT for a damaged or foreign record, and for runs of different models.
+ * `first` of a certificate: first by step, micro-batch, layer and tensor. `expected`: mismatches that the point's
+ * settings announce.
+ *
+ * Errors: ERR_INPUT for a damaged or foreign record, and for runs of different models; ERR_USAGE when `out` is one of the
+ * two records.
  */
 #ifndef REMATCH_STAGES_DIFFERENCE_H
 #define REMATCH_STAGES_DIFFERENCE_H

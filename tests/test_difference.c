@@ -283,6 +283,25 @@ START_TEST(damaged_record_is_refused)
 }
 END_TEST
 
+START_TEST(difference_over_one_of_its_records_is_refused)
+{
+    char a[256], b[256], *before, *after;
+    size_t before_size, after_size;
+    json_t *summary = NULL;
+    snprintf(a, sizeof a, "%s", record_of("a.rematch.tar", &plain));
+    snprintf(b, sizeof b, "%s", record_of("b.rematch.tar", &plain));
+    ck_ok(file_read(b, 1 << 24, &before, &before_size));
+    ck_assert_int_eq(difference_write(&summary, a, b, b), ERR_USAGE);
+    ck_assert_int_eq(difference_write(&summary, b, a, b), ERR_USAGE);
+    ck_said(b);
+    ck_ok(file_read(b, 1 << 24, &after, &after_size));
+    ck_assert_uint_eq(after_size, before_size);
+    ck_assert_mem_eq(after, before, before_size);
+    free(before);
+    free(after);
+}
+END_TEST
+
 START_TEST(difference_record_is_no_run)
 {
     json_decref(difference_of(&plain, &plain));
@@ -307,6 +326,7 @@ int main(void)
         {other_model_is_refused, 1},
         {strange_tensor_is_refused, 1},
         {damaged_record_is_refused, 1},
+        {difference_over_one_of_its_records_is_refused, 1},
         {difference_record_is_no_run, 1},
     };
     return suite_run("difference", tests, COUNT(tests));
