@@ -193,6 +193,42 @@ static status check_earlier_points(const char *run, const char *text, size_t siz
     return OK;
 }
 
+/* Path without links of the deepest part of `path` that exists, malloc'ed; NULL without memory. */
+static char *real_ancestor(const char *path)
+{
+    char *part = strdup(path), *real = NULL;
+    for (char *slash; part && !(real = realpath(part, NULL)) && errno != ENOMEM && (slash = strrchr(part, '/'));)
+        *(slash == part && slash[1] ? slash + 1 : slash) = 0;
+    free(part);
+    return real ? real : realpath(".", NULL);
+}
+
+static bool is_within(const char *path, const char *folder)
+{
+    size_t length = strcmp(folder, "/") ? strlen(folder) : 0;
+    return !strncmp(path, folder, length) && (!path[length] || path[length] == '/');
+}
+
+/* A folder of text that holds the run's folder would grow by it: records of training would become text to train on. */
+static status check_source_apart(const char *source, const char *run)
+{
+    status st = OK;
+    char *real_source = strcmp(source, "corpus") ? realpath(source, NULL) : NULL;
+    if (!real_source) /* nothing that could hold a folder */
+        return OK;
+    char *real_run = real_ancestor(run);
+    if (!real_run)
+        st = FAIL(ERR_MEMORY, "'%s': no memory for its path", run);
+    else if (is_within(real_run, real_source))
+        st = FAIL(ERR_USAGE,
+                  "data.source '%s' holds the run's folder '%s', whose shards and records would become text: give a "
+                  "folder outside of it with -o, or another source",
+                  source, run);
+    free(real_source);
+    free(real_run);
+    return st;
+}
+
 static const char *policy_word(const struct point *p)
 {
     static _Thread_local char word[64];
@@ -200,18 +236,31 @@ static const char *policy_word(const struct point *p)
     return word;
 }
 
+static void widen(int *column, const char *text)
+{
+    int width = (int)strlen(text);
+    *column = width > *column ? width : *column;
+}
+
 static void print_points(const struct study_points *points, const char *run)
 {
     static const double MiB = 0x1p20;
     printf("%s/" LAYOUT_POINTS ": %d points\n", run, points->count);
-    printf("%5s  %-28s %-8s %-10s %-7s %7s %12s %15s  fits\n", "index", "name", "target", "recompute", "start", "steps",
-           "planned MiB", "activations MiB");
+    int name = (int)strlen("name"), target = (int)strlen("target"), policy = (int)strlen("recompute");
+    for (int i = 0; i < points->count; i++) {
+        widen(&name, points->point[i].name);
+        widen(&target, points->point[i].target.name);
+        widen(&policy, policy_word(&points->point[i]));
+    }
+    printf("%5s  %-*s  %-*s  %-*s  %-7s %7s %12s %15s  fits\n", "index", name, "name", target, "target", policy,
+           "recompute", "start", "steps", "planned MiB", "activations MiB");
     for (int i = 0; i < points->count; i++) {
         const struct point *p = &points->point[i];
         int64_t steps = p->training.rule.steps - (p->scratch ? 0 : p->training.branch_at);
-        printf("%5d  %-28s %-8s %-10s %-7s %7lld %12.1f %15.1f  %s%s\n", i, p->name, p->target.name, policy_word(p),
-               p->scratch ? "scratch" : "branch", (long long)steps, (double)p->planned_bytes / MiB,
-               (double)p->planned_activation_bytes / MiB, p->fits ? "yes" : "no: skipped",
+        printf("%5d  %-*s  %-*s  %-*s  %-7s %7lld %12.1f %15.1f  %s%s\n", i, name, p->name, target, p->target.name,
+               policy, policy_word(p), p->scratch ? "scratch" : "branch", (long long)steps,
+               (double)p->planned_bytes / MiB, (double)p->planned_activation_bytes / MiB,
+               p->fits ? "yes" : "no: skipped",
                points->automatic[i] ? "  (added: what the points of this target are compared with)" : "");
     }
 }
@@ -244,6 +293,7 @@ static status plan_study(const struct options *o)
     TRY_DONE(file_read(o->study, STUDY_LIMIT, &yaml, &yaml_size));
     TRY_DONE(study_parse(&study, o->study, yaml, yaml_size));
     TRY_DONE(study_points_make(&points, study));
+    TRY_DONE(check_source_apart(points.point[0].data.source, o->run));
     TRY_DONE(points_text(&text, &size, &points));
     TRY_DONE(check_earlier_points(o->run, text, size));
     TRY_DONE(file_make_folder(o->run));

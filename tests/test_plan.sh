@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 . tests/checks.sh
 
 plan() { "$bin/rematch-plan" "$@"; }
-run=$scratch/run
+run=$scratch/run here=$PWD
 cp pipelines/studies/demo.yaml "$scratch/demo.yaml"
 
 # ---- a study ----
@@ -23,6 +23,13 @@ check "the baseline is listed first" listed 1 "h800-r0 baseline 1 true - - corpu
 check "a replicate is compared with the baseline" listed 2 "h800-r0-a1 point 1 true h800-r0 h800-r0 corpus"
 check "a target's r0 has no r0" listed 4 "l40s-r0 point 1 true - h800-r0 corpus"
 check "a fault is compared with its target's r0" listed 8 "l40s-r24-rng-redrawn point 1 true l40s-r0 h800-r0 corpus"
+
+sed -E 's/(name|target): l40s/\1: a-target-with-a-name-of-31-byte/' "$scratch/demo.yaml" >"$scratch/long.yaml"
+aligned() {
+    plan "$scratch/long.yaml" -o "$scratch/long" >"$scratch/table" && cat "$scratch/table" &&
+        awk 'NR == 2 { at = index($0, "fits") } NR > 2 && substr($0, at, 3) != "yes" { exit 1 }' "$scratch/table"
+}
+check "columns stand below each other however long names are" aligned
 
 json_points() { plan "$scratch/demo.yaml" -o "$run" --json | grep -c '"planned_activation_bytes"'; }
 check "JSON holds every point" [ "$(json_points)" -eq 8 ]
@@ -51,6 +58,13 @@ check "a study that is not there" refuses "$scratch/absent.yaml" plan "$scratch/
 check "a run without points" refuses "$scratch/nowhere" plan --list "$scratch/nowhere"
 sed 's/steps: 250/steps: 2e2/' "$scratch/demo.yaml" >"$scratch/wrong.yaml"
 check "a wrong study, with its line" refuses "wrong.yaml:13: steps '2e2'" plan "$scratch/wrong.yaml" -o "$scratch/new"
+mkdir -p "$scratch/text/made"
+sed 's/^data: .*/data: {source: .}/' "$scratch/demo.yaml" >"$scratch/text/study.yaml"
+inside() { (cd "$scratch/text" && "$here/$bin/rematch-plan" study.yaml -o "$1"); }
+check "a source that will hold the run" refuses "data.source '.' holds the run's folder 'deep/new'" inside deep/new
+check "a source that holds the run" refuses "with -o" inside "$scratch/text/made"
+check "a run outside of its source" inside ../outside
+check "a refused source makes no folder" [ ! -e "$scratch/text/deep" ]
 check "a refused study makes no folder" [ ! -e "$scratch/new" ]
 check "no arguments" exits 2 plan
 check "a study without -o" exits 2 plan "$scratch/demo.yaml"
