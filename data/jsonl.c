@@ -186,6 +186,13 @@ status json_text_read(const char **out, const json_t *object, const char *field,
     return OK;
 }
 
+bool json_is_utf8(const char *text)
+{
+    json_t *value = json_string(text);
+    json_decref(value);
+    return value != NULL;
+}
+
 status json_fields(const json_t *object, size_t count, const char *where)
 {
     if (json_object_size(object) != count)

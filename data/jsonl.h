@@ -7,6 +7,7 @@
 #define REMATCH_DATA_JSONL_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/status.h"
@@ -35,6 +36,9 @@ status json_integer_read(int64_t *out, const json_t *object, const char *field, 
 status json_text_read(const char **out, const json_t *object, const char *field, const char *where);
 /* ERR_INPUT unless the object has exactly `count` fields: unknown ones are not passed over. */
 status json_fields(const json_t *object, size_t count, const char *where);
+
+/* Whether JSON can hold a text: it must be UTF-8. */
+bool json_is_utf8(const char *text);
 
 /* An object from a text of which every byte counts: no duplicate keys, nothing behind it. */
 status json_object_parse(json_t **out, const char *text, size_t size, const char *where);

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "data/file.h"
+#include "data/jsonl.h"
 #include "data/little_endian.h"
 #include "data/shard_format.h"
 #include "data/shards.h"
@@ -86,12 +87,27 @@ static status add_entry(struct shard_writer *w)
     return bytes_add(&w->table, entry, sizeof entry);
 }
 
+/* A name that is not UTF-8 is printed so that a terminal shows which bytes it has. */
+static status name_is_no_text(const char *name)
+{
+    char escaped[401];
+    size_t length = 0;
+    for (; *name && length + 4 < sizeof escaped; name++)
+        length +=
+            (size_t)snprintf(escaped + length, sizeof escaped - length,
+                             *name >= ' ' && *name <= '~' && *name != '\\' ? "%c" : "\\x%02x", (unsigned char)*name);
+    return FAIL(ERR_INPUT, "'%s'%s: the name is not UTF-8, and records hold names as text; rename the file", escaped,
+                *name ? "..." : "");
+}
+
 status shard_add_document(struct shard_writer *w, const char *name, const void *text, size_t bytes)
 {
     size_t length = strlen(name);
     if (!length || length > SHARD_NAME_MOST)
         return FAIL(ERR_INPUT, "'%.100s': a document's name has 1 to %d bytes, this one has %zu", name, SHARD_NAME_MOST,
                     length);
+    if (!json_is_utf8(name))
+        return name_is_no_text(name);
     if (!bytes)
         return FAIL(ERR_INPUT, "'%s': is empty; leave it out of the shard", name);
     TRY(add_entry(w));

@@ -16,7 +16,8 @@
 struct shard_writer;
 /* ERR_USAGE for a tokenizer that we do not have, or a vocabulary that is not its own. */
 status shard_create(struct shard_writer **out, const char *path, const char *tokenizer, int vocab);
-/* ERR_INPUT for an empty text, or a name that is empty or longer than 4095 bytes. */
+/* ERR_INPUT for an empty text, or a name that is empty, longer than 4095 bytes, or not UTF-8: records hold names
+ * as JSON. */
 status shard_add_document(struct shard_writer *w, const char *name, const void *text, size_t bytes);
 /* ERR_INPUT without a document; atomic; w is released either way. */
 status shard_seal(struct shard_writer *w);

@@ -1,8 +1,10 @@
 /* rematch-shard - text files to one token shard.
  *
  * Inputs are files, folders (walked in byte order of names; links and devices are passed over) and lists of paths as
- * data/corpus.sh writes them. A document is a file and is called by its path as given. Empty files are left out.
+ * data/corpus.sh writes them. A document is a file and is called by its path as given. Left out are empty files and, of
+ * folders, the shard itself: a second run over the same folder gives the same shard.
  */
+#include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -67,6 +69,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
 struct job {
     struct shard_writer *writer;
+    const char *output;
     int64_t empty; /* files left out */
 };
 
@@ -85,11 +88,18 @@ static status add_file(void *self, const char *path)
     return st;
 }
 
+static status add_file_of_folder(void *self, const char *path)
+{
+    const struct job *job = self;
+    return file_is_output(path, job->output) ? OK : add_file(self, path);
+}
+
 static status add_path(struct job *job, const char *path)
 {
     struct stat info;
     if (!stat(path, &info) && S_ISDIR(info.st_mode))
-        return file_walk(path, add_file, job);
+        return file_walk(path, add_file_of_folder, job);
+    TRY(file_check_input(path, job->output));
     return add_file(job, path);
 }
 
@@ -98,6 +108,7 @@ static status add_list(struct job *job, const char *list)
     status st = OK;
     char *text = NULL;
     size_t size;
+    TRY(file_check_input(list, job->output));
     TRY(file_read(list, LIST_MOST, &text, &size));
     if (memchr(text, 0, size)) {
         st = FAIL(ERR_INPUT, "'%s': holds a NUL byte; expected a text with one path a line", list);
@@ -140,7 +151,7 @@ static status print_summary(const struct options *o, const struct job *job)
 static status make_shard(const struct options *o)
 {
     status st = OK;
-    struct job job = {0};
+    struct job job = {.output = o->output};
     TRY_DONE(shard_create(&job.writer, o->output, o->tokenizer, VOCAB));
     for (int i = 0; i < o->count; i++)
         TRY_DONE(o->is_list[i] ? add_list(&job, o->inputs[i]) : add_path(&job, o->inputs[i]));
@@ -165,6 +176,8 @@ int main(int argc, char **argv)
         return command_exit(FAIL(ERR_MEMORY, "no memory for %d arguments", argc));
     command_parse(&argp, argc, argv, &o);
     status st = make_shard(&o);
+    if ((fflush(stdout) || ferror(stdout)) && st == OK)
+        st = FAIL(ERR_IO, "cannot write to standard output: %s", strerror(errno));
     free(o.inputs);
     free(o.is_list);
     return command_exit(st);

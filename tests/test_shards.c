@@ -82,6 +82,8 @@ START_TEST(shard_impossible_requests_refused)
     ck_ok(shard_create(&w, path, "byte", 256));
     ck_assert_int_eq(shard_add_document(w, "empty.c", "", 0), ERR_INPUT);
     ck_assert_int_eq(shard_add_document(w, "", "x", 1), ERR_INPUT);
+    ck_assert_int_eq(shard_add_document(w, "caf\xe9\n.c", "x", 1), ERR_INPUT);
+    ck_said("'caf\\xe9\\x0a.c': the name is not UTF-8");
     ck_assert_int_eq(shard_seal(w), ERR_INPUT);
     ck_assert(!file_exists(path));
     ck_assert_int_eq(shard_open(&s, path), ERR_IO);
