@@ -7,13 +7,32 @@
 # whose certificate fails ends with exit status 3: the others still run, the report is made, and study.sh exits 3.
 set -euo pipefail
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=pipelines/mpi.sh
 . "$here/mpi.sh"
 
-usage() {
+help() {
+    cat <<'HELP'
+usage: study.sh STUDY.yaml [-o runs/NAME]
+
+Runs a whole study on this machine: plan, corpus, shard, baseline, sweep, differences, report. The same command continues
+one that was stopped.
+
+  -o FOLDER   the run's folder; default: runs/ and the study file's name without .yaml
+  --help      this text
+
+Environment: REMATCH_BIN (folder of the programs), OMP_NUM_THREADS (threads of a rank).
+Exit status: 0 done, 1 failed, 2 wrong use or study, 3 a certificate failed, 75 stopped: the same command continues.
+HELP
+}
+
+fail() {
     echo "study.sh: $1" >&2
-    echo "usage: study.sh STUDY.yaml [-o runs/NAME]" >&2
+    exit 1
+}
+
+usage() {
+    echo "study.sh: $1; 'study.sh --help' says more" >&2
     exit 2
 }
 
@@ -21,6 +40,7 @@ study='' run=''
 while [ $# -gt 0 ]; do
     case $1 in
     -o) [ $# -ge 2 ] || usage "-o needs a folder"; run=$2; shift 2 ;;
+    --help) help; exit 0 ;;
     -*) usage "unknown option '$1'" ;;
     *) [ -z "$study" ] || usage "one study file, not '$study' and '$1'"; study=$1; shift ;;
     esac
@@ -28,31 +48,30 @@ done
 [ -n "$study" ] || usage "which study file?"
 [ -r "$study" ] || usage "cannot read '$study'"
 run=${run:-runs/$(basename "$study" .yaml)}
+case $run in -*) run=./$run ;; esac # not an option of the commands that get it
+command -v mpirun >/dev/null || fail "mpirun is not installed: run 'make deps', or put an Open MPI on PATH"
 
-# The executables: named, or built here, or beside an installed share/rematch.
+# The executables: where REMATCH_BIN says, and nowhere else; or built here; or beside an installed share/rematch.
+folders=("$here/../build/cpu/bin" "$here/../../../bin")
+[ -z "${REMATCH_BIN-}" ] || folders=("$REMATCH_BIN")
 bin=''
-for folder in "${REMATCH_BIN-}" "$here/../build/cpu/bin" "$here/../../../bin"; do
-    if [ -n "$folder" ] && [ -x "$folder/rematch-plan" ]; then
-        bin=$(cd "$folder" && pwd)
-        break
-    fi
+for folder in "${folders[@]}"; do
+    [ -n "$bin" ] || [ ! -x "$folder/rematch-plan" ] || bin=$(cd "$folder" && pwd)
 done
-if [ -z "$bin" ]; then
-    echo "study.sh: no rematch-plan in ${REMATCH_BIN:-$here/../build/cpu/bin}: run 'make', or set REMATCH_BIN" >&2
-    exit 1
-fi
+[ -n "$bin" ] || fail "no rematch-plan in ${folders[0]}: run 'make', or set REMATCH_BIN to the folder of the programs"
 
-# Stages run in the background of `wait` and in a session of their own: a signal to this script, or Ctrl-C, is passed on
-# once, as the one that lets the stage end in order.
+# Stages run in the background of `wait` and in a session of their own: a signal to this script, Ctrl-C or a terminal that
+# goes away is passed on once, as the one that lets the stage end in order.
 child='' gentle=TERM
 # shellcheck disable=SC2317 # reached through the trap
 stop() {
     trap 'kill -TERM "$child" 2>/dev/null' INT TERM
+    trap '' HUP # a shell and the kernel both send it
     [ -z "$child" ] || { kill -"$gentle" "$child" 2>/dev/null && wait "$child"; } || true
-    echo "study.sh: stopped; the same command continues" >&2
+    echo "study.sh: stopped; the same command continues" >&2 || true # the terminal may be gone
     exit 75
 }
-trap stop INT TERM
+trap stop INT TERM HUP
 
 run_stage() {
     local code=0
@@ -78,16 +97,17 @@ difference() {
     run_stage "$bin/rematch-diff" "$a" "$b" -o "$d" >/dev/null # the same command prints its tables
 }
 
-mkdir -p "$run/shards" "$run/records" "$run/diffs"
-
 stage plan "$study"
 run_stage "$bin/rematch-plan" "$study" -o "$run"
+mkdir -p "$run/shards" "$run/records" "$run/diffs"
 
 # The points, one a line, the baseline first: name, role, ranks, fits, against, against_baseline, data source; "-" where
 # there is none.
 points=$("$bin/rematch-plan" --list "$run")
+several=$(awk -F'\t' '$3 != 1 {print $1 " (" $3 " ranks)"; exit}' <<<"$points")
+[ -z "$several" ] || fail "$run/study.yaml: point $several: this version trains on one rank; set dp: 1, cp: 1"
 source=$(awk -F'\t' '$2 == "baseline" {print $7}' <<<"$points")
-text=("$source")
+text=(-- "$source")
 if [ "$source" = corpus ]; then
     stage corpus "$run/corpus"
     run_stage "$here/../data/corpus.sh" "$run/corpus"
@@ -101,7 +121,7 @@ while IFS=$'\t' read -r name role ranks fits _; do
     program=rematch-sweep
     [ "$role" != baseline ] || program=rematch-baseline
     if [ "$fits" != true ]; then
-        [ "$role" != baseline ] || { echo "study.sh: the baseline '$name' does not fit its target" >&2; exit 1; }
+        [ "$role" != baseline ] || fail "the baseline '$name' does not fit its target"
         stage sweep "$name does not fit its target's memory: skipped"
         continue
     fi
