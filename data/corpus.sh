@@ -46,14 +46,14 @@ done
 [[ $source =~ ^(auto|python|c)$ || -d $source ]] || fail 2 "--source '$source': expected auto, python, c or a folder"
 
 # candidates PATTERN FOLDER...: "bytes<TAB>path" of the files below the folders that exist. Names with control characters
-# would break the lines of a list.
+# would break the lines of a list, those that are not UTF-8 a record. What this script writes is no source.
 candidates() {
     local pattern=$1 folder
     for folder in "${@:2}"; do
         [[ ! -d $folder ]] ||
-            find "$folder" -type f -name "$pattern" -size +0 ! -name '*[[:cntrl:]]*' ! -path '*/test/*' \
+            find "$folder" -samefile "$out" -prune -o -type f -name "$pattern" -size +0 ! -name '*[[:cntrl:]]*' ! -path '*/test/*' \
                 ! -path '*/tests/*' ! -path '*/dist-packages/*' ! -path '*/site-packages/*' -printf '%s\t%p\n'
-    done
+    done | { grep -ax '.*' || [[ $? == 1 ]]; }
 }
 
 python_library() { candidates '*.py' /usr/lib/python3.*/; }
@@ -87,6 +87,7 @@ packages() {
             - "$work/owners"
 }
 
+[[ $source != -* ]] || source=./$source # not an option of find
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,5 +1,5 @@
 #!/bin/bash
-# test_shard.sh - rematch-shard: what becomes text, and what does not.
+# test_shard.sh - corpus.sh and rematch-shard: what becomes text, and what does not.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 # shellcheck source=tests/checks.sh
@@ -44,5 +44,24 @@ check "an output that is a folder" refuses "$text" shard -o "$text" "$scratch/ke
 check "an output in no folder" refuses "make it" shard -o "$scratch/nowhere/x" "$scratch/kept"
 full_output() { shard -o "$scratch/x.shard" "$scratch/kept" >/dev/full; }
 check "a full standard output" exits 1 full_output
+
+# ---- the corpus of a folder ----
+code=$scratch/code
+mkdir -p "$code/deep"
+echo 'int a;' >"$code/a.c"
+echo 'int a;' >"$code/deep/same.c"
+echo 'int b;' >"$code/deep/b.c"
+printf 'x\0y\n' >"$code/binary"
+echo 'int c;' >"$code/"$'latin\xe9.c'
+corpus() { data/corpus.sh "$@"; }
+listed() { sort "$code/out/files.list" | diff - <(printf '%s\n' "$@"); }
+for time in first second; do
+    check "a corpus within its source, the $time time" corpus "$code/out" --source "$code"
+    check "is the text in it, once" listed "$code/a.c" "$code/deep/b.c"
+done
+check "a list becomes a shard" says "2 documents" shard -o "$scratch/list.shard" --list "$code/out/files.list"
+check "a corpus holds whole files up to its bytes" says "1 files, 7 bytes" corpus "$scratch/few" --source "$code" --bytes 13
+check "a corpus of nothing" refuses "$code/none" corpus "$scratch/few" --source "$code/none"
+check "a corpus without a folder" exits 2 corpus
 
 checks_end
