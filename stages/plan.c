@@ -196,9 +196,9 @@ static status check_earlier_points(const char *run, const char *text, size_t siz
 /* Path without links of the deepest part of `path` that exists, malloc'ed; NULL without memory. */
 static char *real_ancestor(const char *path)
 {
-    char *part = strdup(path), *real = NULL;
-    for (char *slash; part && !(real = realpath(part, NULL)) && errno != ENOMEM && (slash = strrchr(part, '/'));)
-        *(slash == part && slash[1] ? slash + 1 : slash) = 0;
+    char *part = strdup(path), *real = NULL, *slash;
+    while (part && !(real = realpath(part, NULL)) && (slash = strrchr(part, '/')))
+        *(slash == part && slash[1] ? slash + 1 : slash) = 0; /* "/x" becomes "/" */
     free(part);
     return real ? real : realpath(".", NULL);
 }
@@ -361,7 +361,5 @@ int main(int argc, char **argv)
     struct options o = {.micro_batch_size = 1, .dp = 1, .cp = 1};
     command_parse(&argp, argc, argv, &o);
     status st = o.mode == MODE_FIT ? plan_fit(&o) : o.mode == MODE_LIST ? list_points(o.run) : plan_study(&o);
-    if ((fflush(stdout) || ferror(stdout)) && st == OK)
-        st = FAIL(ERR_IO, "cannot write to standard output: %s", strerror(errno));
     return command_exit(st);
 }
