@@ -3,7 +3,7 @@
 # identical. A test ends with `checks_end`.
 
 passed=0 failed=0
-bin=${REMATCH_BIN:-build/cpu/bin}
+bin=$(realpath "${REMATCH_BIN:-build/cpu/bin}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

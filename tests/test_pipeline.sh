@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 # shellcheck source=tests/checks.sh
 . tests/checks.sh
 here=$PWD study=$PWD/tests/studies/tiny.yaml
-export REMATCH_BIN=$here/$bin
+export REMATCH_BIN=$bin
 
 # Runs begin here, and what is refused leaves it empty.
 mkdir "$scratch/place"
@@ -39,7 +39,7 @@ check "and nothing is left" nothing_made
 
 # ---- how it stops: a trainer that says which signal it got ----
 mkdir "$scratch/bin"
-for program in plan shard; do ln -s "$here/$bin/rematch-$program" "$scratch/bin"; done
+for program in plan shard; do ln -s "$bin/rematch-$program" "$scratch/bin"; done
 cat >"$scratch/bin/rematch-baseline" <<'TRAINER'
 #!/bin/bash
 for signal in TERM HUP USR1; do trap "echo $signal >'$SIGNALLED'; exit 75" "$signal"; done

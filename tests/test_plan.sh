@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 . tests/checks.sh
 
 plan() { "$bin/rematch-plan" "$@"; }
-run=$scratch/run here=$PWD
+run=$scratch/run
 cp pipelines/studies/demo.yaml "$scratch/demo.yaml"
 
 # ---- a study ----
@@ -60,7 +60,7 @@ sed 's/steps: 250/steps: 2e2/' "$scratch/demo.yaml" >"$scratch/wrong.yaml"
 check "a wrong study, with its line" refuses "wrong.yaml:13: steps '2e2'" plan "$scratch/wrong.yaml" -o "$scratch/new"
 mkdir -p "$scratch/text/made"
 sed 's/^data: .*/data: {source: .}/' "$scratch/demo.yaml" >"$scratch/text/study.yaml"
-inside() { (cd "$scratch/text" && "$here/$bin/rematch-plan" study.yaml -o "$1"); }
+inside() { (cd "$scratch/text" && "$bin/rematch-plan" study.yaml -o "$1"); }
 check "a source that will hold the run" refuses "data.source '.' holds the run's folder 'deep/new'" inside deep/new
 check "a source that holds the run" refuses "with -o" inside "$scratch/text/made"
 check "a run outside of its source" inside ../outside

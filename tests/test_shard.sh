@@ -32,7 +32,7 @@ check "inputs are as they were" cmp "$text/a" "$scratch/kept"
 
 # ---- names ----
 echo three >"$scratch/-o"
-dashed() { (cd "$scratch" && "$OLDPWD/$bin/rematch-shard" -o dashed.shard -- -o); }
+dashed() { (cd "$scratch" && "$bin/rematch-shard" -o dashed.shard -- -o); }
 check "a name that begins with - after --" says "1 documents" dashed
 mkdir "$scratch/latin"
 echo four >"$scratch/latin/"$'caf\xe9'
