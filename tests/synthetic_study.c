@@ -1,5 +1,6 @@
 #include "tests/synthetic_study.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ void synthetic_point(struct point *out, const struct synthetic_study *study, int
     snprintf(p->study, sizeof p->study, "%s", study->name);
     snprintf(p->name, sizeof p->name, "%s", run->name);
     snprintf(p->target.name, sizeof p->target.name, "%s", run->target);
-    snprintf(p->target.profile, sizeof p->target.profile, "%s-sim", run->target[0] == 'h' ? "h800" : "l40s");
+    const char *profile = run->target[0] == 'h' ? "h800-sim" : "l40s-sim";
+    snprintf(p->target.profile, sizeof p->target.profile, "%s", run->profile ? run->profile : profile);
     strcpy(p->target.partition, "local");
     p->target.memory_bytes = (uint64_t)48 << 30;
     p->target.dp = p->target.cp = 1;
@@ -38,28 +40,29 @@ void synthetic_point(struct point *out, const struct synthetic_study *study, int
         .steps = study->steps, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1};
     p->training.branch_at = study->branch_at;
     p->training.sequence_length = 64;
-    p->training.micro_batch_size = 2;
+    p->training.micro_batch_size = run->micro_batch ? run->micro_batch : 2;
     p->training.global_batch_size = 4;
     p->training.reduction_groups = 2;
     p->training.storage = BF16;
     p->evaluate.every = study->steps;
     p->evaluate.batches = SYNTHETIC_SEQUENCES / 4;
     p->checkpoint_every = 50;
-    p->certificate.every = 1;
+    p->certificate.every = run->every ? run->every : 1;
     p->verdict.margin = 0.01;
     p->verdict.grad_norm_margin = 0.05;
     p->verdict.window[0] = 0.5, p->verdict.window[1] = 1;
     const char *method = run->method == METHOD_UNIFORM ? "uniform" : "block";
     char modules[64];
     recompute_modules_name(run->modules, modules);
+    const char *precision = run->fp32 ? "fp32" : NULL;
     if (run->modules)
-        ck_ok(recompute_parse(&p->recompute, "selective", NULL, -1, modules, NULL));
+        ck_ok(recompute_parse(&p->recompute, "selective", NULL, -1, modules, precision));
     else
-        ck_ok(recompute_parse(&p->recompute, "full", method, run->layers, NULL, NULL));
+        ck_ok(recompute_parse(&p->recompute, "full", method, run->layers, NULL, precision));
     p->vit_recompute.precision = BF16;
     snprintf(p->replicate, sizeof p->replicate, "%s", run->replicate ? run->replicate : "");
-    p->random_forward = run->replicate && run->replicate[0] == 'a';
-    p->random_recompute = p->random_forward;
+    p->random_forward = run->draws || (run->replicate && run->replicate[0] == 'a');
+    p->random_recompute = run->draws;
     snprintf(p->fault_text, sizeof p->fault_text, "%s", run->fault ? run->fault : "");
     ck_ok(fault_parse(&p->fault, p->fault_text));
     p->scratch = run->scratch || run->baseline;
@@ -90,7 +93,7 @@ static void add_metrics(struct record_writer *w, const struct synthetic_run *run
         struct metric m = {.step = step, .learning_rate = 1e-3, .tokens = 256};
         m.loss = 2 + 3 * exp(-(double)step / 60) + 0.05 * noise_at(1, step) + run->gap + own;
         m.grad_norm = 0.8 * exp(0.2 * noise_at(2, step) + own);
-        if (step == run->nan_step)
+        if (step == run->nan_step || (run->nan_on && step > run->nan_step))
             m.loss = NAN;
         ck_ok(metric_append(j, &m));
     }
@@ -118,6 +121,19 @@ static void add_evaluations(struct record_writer *w, const struct synthetic_run 
     ck_ok(record_add_file(w, "evaluations.jsonl", file, false));
 }
 
+/* 256 tokens a step. */
+static void add_timing(struct record_writer *w, const char *file, int64_t first, int64_t last)
+{
+    struct jsonl *j;
+    ck_ok(jsonl_open(&j, file, 0));
+    for (int64_t step = first; step <= last; step++)
+        ck_ok(jsonl_append(j, json_pack("{s:I, s:f, s:f}", "step", (json_int_t)step, "seconds", 256.0 / SYNTHETIC_SPEED,
+                                        "tokens_per_s", (double)SYNTHETIC_SPEED)));
+    ck_ok(jsonl_sync(j));
+    jsonl_close(j);
+    ck_ok(record_add_file(w, "timing.jsonl", file, true));
+}
+
 /* What a correct notary would have counted. */
 static void add_certificate(struct record_writer *w, const struct synthetic_run *run, const struct point *p,
                             int64_t first, int64_t last)
@@ -126,9 +142,10 @@ static void add_certificate(struct record_writer *w, const struct synthetic_run 
     struct certificate *c;
     void *bytes;
     size_t size;
-    uint64_t micro_batches = (uint64_t)(last - first + 1 - (run->lost_step != 0)) * 2;
+    int64_t steps = last / p->certificate.every - (first - 1) / p->certificate.every;
+    uint64_t micro_batches = (uint64_t)(steps - (run->lost_step != 0)) * 2;
     ck_ok(recompute_plan_make(&plan, &p->recompute, p->model.layers));
-    ck_ok(certificate_new(&c, p->model.layers, false));
+    ck_ok(certificate_new(&c, p->model.layers, run->fp32));
     for (int l = 0; l < plan->layers; l++)
         for (enum block_tensor t = 0; t < BLOCK_TENSORS; t++)
             if (t == TENSOR_INPUT ? plan->layer[l].verifies_input : recompute_is_rebuilt(plan, l, t))
@@ -136,7 +153,11 @@ static void add_certificate(struct record_writer *w, const struct synthetic_run 
     for (int l = plan->layers - 1; run->mismatch_step && l >= 0; l--) {
         if (!recompute_runs(plan, l))
             continue;
-        certificate_at(c, l, TENSOR_MIDDLE)->mismatched = (uint64_t)(last - run->mismatch_step + 1) * 2;
+        uint64_t differ = (uint64_t)(last - run->mismatch_step + 1) * 2;
+        struct certificate_cell *cell = certificate_at(c, l, TENSOR_MIDDLE);
+        *(run->fp32 ? &cell->expected : &cell->mismatched) = differ;
+        if (run->fp32)
+            continue; /* what is announced is no event */
         c->event[c->event_count++] = (struct certificate_event){.step = run->mismatch_step,
                                                                 .layer = l,
                                                                 .tensor = TENSOR_MIDDLE,
@@ -152,6 +173,14 @@ static void add_certificate(struct record_writer *w, const struct synthetic_run 
     recompute_plan_free(plan);
 }
 
+static uint64_t name_hash(const char *name)
+{
+    uint64_t hash = 0;
+    for (; *name; name++)
+        hash = digest_mix(hash ^ (unsigned char)*name);
+    return hash;
+}
+
 static void write_record(const struct synthetic_study *study, int index, const char *folder)
 {
     const struct synthetic_run *run = &study->run[index];
@@ -159,27 +188,32 @@ static void write_record(const struct synthetic_study *study, int index, const c
     struct point p;
     char path[LAYOUT_PATH], file[LAYOUT_PATH];
     synthetic_point(&p, study, index);
-    int64_t first = p.scratch ? 1 : study->branch_at + 1;
+    int64_t first = p.scratch ? 1 : study->branch_at + 1, last = run->stops_at ? run->stops_at : study->steps;
+    char weights[40];
+    snprintf(weights, sizeof weights, "%032" PRIx64, name_hash(run->name));
     ck_ok(record_create(&w, layout_record(path, folder, run->name)));
     layout_file(file, folder, "series.jsonl");
     add_json(w, "config.json", point_to_json(&p), false);
-    add_json(w, "environment.json", json_pack("{s:s, s:i}", "host", "<script>alert(1)</script>", "threads", 2), true);
+    json_t *environment = json_pack("{s:s, s:i}", "host", "<script>alert(1)</script>", "threads", 2);
+    if (run->backend)
+        json_object_set_new(environment, "backend", json_string(run->backend));
+    add_json(w, "environment.json", environment, true);
     add_json(w, "plans.json", json_pack("[s, s]", "gemm_nt 64x64x64 ascending", "attention 64"), false);
     add_json(w, "result.json",
-             json_pack("{s:I, s:I, s:s, s:s, s:I, s:I, s:I}", "steps_done", (json_int_t)study->steps, "first_step",
-                       (json_int_t)first, "weights_digest",
-                       run->weights ? run->weights : "00000000000000000000000000000000", "shard",
+             json_pack("{s:I, s:I, s:s, s:s, s:I, s:I, s:I}", "steps_done", (json_int_t)last, "first_step",
+                       (json_int_t)first, "weights_digest", run->weights ? run->weights : weights, "shard",
                        run->shard ? run->shard : "5eed", "planned_activation_bytes",
                        (json_int_t)p.planned_activation_bytes, "activation_bytes",
                        (json_int_t)p.planned_activation_bytes, "expected_compared", (json_int_t)0),
              false);
     add_json(w, "usage.json",
              json_pack("{s:i, s:i, s:f, s:f}", "peak_bytes", 1 << 30, "resident_bytes", 1 << 29, "seconds", 12.5,
-                       "tokens_per_s", 9000.0 - 100 * run->layers),
+                       "tokens_per_s", 1.0),
              true);
-    add_metrics(w, run, file, first, study->steps);
-    add_evaluations(w, run, file, study->steps);
-    add_certificate(w, run, &p, first, study->steps);
+    add_metrics(w, run, file, first, last);
+    add_evaluations(w, run, file, last);
+    add_timing(w, file, first, last);
+    add_certificate(w, run, &p, first, last);
     ck_ok(record_seal(w));
     remove(file);
 }

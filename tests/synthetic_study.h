@@ -8,7 +8,7 @@
 
 #include "stages/report/report.h"
 
-enum { SYNTHETIC_SEQUENCES = 32, SYNTHETIC_LAYERS = 4 };
+enum { SYNTHETIC_SEQUENCES = 32, SYNTHETIC_LAYERS = 4, SYNTHETIC_SPEED = 8192 /* tokens a second */ };
 
 struct synthetic_run {
     const char *name, *target, *replicate, *fault; /* NULL: none */
@@ -16,13 +16,20 @@ struct synthetic_run {
     enum recompute_method method;                  /* METHOD_NONE: block */
     unsigned modules;                              /* not 0: selective */
     bool baseline, scratch, absent, too_large;
-    double gap, noise;           /* added to each loss: nat; and its own noise */
-    int64_t nan_step;            /* the loss of this step is NaN; 0: none */
-    int64_t lost_step;           /* this step is missing in the certificate; 0: none */
-    const char *weights, *shard; /* digests; NULL: one that all share */
-    int64_t mismatch_step;       /* from here on one tensor of each layer differs; 0: none */
-    uint64_t seed, hidden;       /* 0: the study's */
-    int model_layers;            /* 0: SYNTHETIC_LAYERS */
+    double gap, noise;             /* added to each loss: nat; and its own noise */
+    int64_t nan_step;              /* the loss of this step is NaN; 0: none */
+    bool nan_on;                   /* and of all that follow */
+    int64_t stops_at;              /* last step; 0: the study's */
+    int64_t lost_step;             /* this step is missing in the certificate; 0: none */
+    const char *weights, *shard;   /* digests; NULL: one of its own; one that all share */
+    int64_t mismatch_step;         /* from here on one tensor of each layer differs; 0: none */
+    bool fp32;                     /* recompute in FP32, whose mismatches are announced */
+    int64_t every;                 /* of the certificate; 0: every step */
+    int micro_batch;               /* 0: the study's */
+    const char *backend, *profile; /* NULL: the record does not say; the target's */
+    bool draws;                    /* forward and recompute draw their orders */
+    uint64_t seed, hidden;         /* 0: the study's */
+    int model_layers;              /* 0: SYNTHETIC_LAYERS */
 };
 
 struct synthetic_study {

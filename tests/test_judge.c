@@ -39,8 +39,13 @@ START_TEST(certificate_of_block_is_complete_and_clean)
     /* 13 tensors a layer: 12 rebuilt ones and the stored input. */
     ck_assert_uint_eq(r.run[R4].expected_count, 13 * 4 * BRANCHED * MICRO_BATCHES);
     ck_assert_uint_eq(certificate_total(r.run[R4].certificate).compared, r.run[R4].expected_count);
-    ck_assert(run_is_certified(&r.run[R4]));
-    ck_assert(!run_is_certified(&r.run[FAULT]));
+    static const enum proof proofs[] = {[BASELINE] = PROOF_NOT_NEEDED,
+                                        [R0] = PROOF_NOT_NEEDED,
+                                        [R2] = PROOF_EXACT,
+                                        [R4] = PROOF_EXACT,
+                                        [FAULT] = PROOF_MISMATCH};
+    for (int i = 0; i < COUNT(proofs); i++)
+        ck_assert_int_eq(run_proof(&r.run[i]), proofs[i]);
     ck_assert(runs_equal_weights(&r.run[R4], &r.run[R0]));
     report_free(&r);
 }
@@ -55,11 +60,60 @@ START_TEST(certificate_that_lacks_a_step_is_not_recommended)
     struct synthetic_study study = two_runs(runs, &lost);
     char text[WORDS];
     synthetic_study_judge(&r, &study);
-    ck_assert(!run_is_certified(&r.run[1]));
+    ck_assert_int_eq(run_proof(&r.run[1]), PROOF_INCOMPLETE);
     ck_contains(words_certificate(text, &r.run[1]), "INCOMPLETE");
     ck_assert_int_eq(r.recommendations, 2);
     ck_assert_int_eq(r.recommendation[1].run, -1);
     ck_contains(r.recommendation[1].why, "INCOMPLETE");
+    report_free(&r);
+}
+END_TEST
+
+/* Stopped before its first sample, a certificate holds no tensor: nothing differs in it, and it proves nothing. */
+START_TEST(certificate_without_a_step_is_no_proof)
+{
+    struct report r;
+    struct synthetic_run runs[2], unsampled = demo_runs[R2];
+    unsampled.every = 150;
+    unsampled.stops_at = 140;
+    struct synthetic_study study = two_runs(runs, &unsampled);
+    char text[WORDS];
+    synthetic_study_judge(&r, &study);
+    ck_assert_uint_eq(r.run[1].expected_count, 0);
+    ck_assert_int_eq(run_proof(&r.run[1]), PROOF_NONE);
+    ck_contains(words_certificate(text, &r.run[1]), "not certified: no step was compared (certificate.every is 150)");
+    ck_assert_int_eq(r.recommendation[1].run, -1);
+    ck_contains(r.recommendation[1].why, "not certified");
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(sampled_certificate_says_so)
+{
+    struct report r;
+    struct synthetic_run runs[2], sampled = demo_runs[R2];
+    sampled.every = 10;
+    struct synthetic_study study = two_runs(runs, &sampled);
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(run_proof(&r.run[1]), PROOF_EXACT);
+    ck_assert_int_eq(r.recommendation[1].run, 1);
+    ck_contains(r.recommendation[1].why, "0 of 780 tensors mismatched, sampled: only steps divisible by 10");
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(fp32_recompute_is_announced_and_no_proof)
+{
+    struct report r;
+    struct synthetic_run runs[2], fp32 = demo_runs[R2];
+    fp32.fp32 = true;
+    fp32.mismatch_step = FIRST;
+    struct synthetic_study study = two_runs(runs, &fp32);
+    char text[WORDS];
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(run_proof(&r.run[1]), PROOF_ANNOUNCED);
+    ck_assert_str_eq(words_certificate(text, &r.run[1]), "600 of 7,800 tensors differ as announced by FP32");
+    ck_assert_int_eq(r.recommendation[1].run, -1);
     report_free(&r);
 }
 END_TEST
@@ -69,13 +123,13 @@ START_TEST(first_mismatch_is_the_lowest_layer_of_the_first_step)
 {
     struct report r;
     synthetic_study_judge(&r, &demo);
-    const struct certificate_event *first = report_first_mismatch(&r.run[FAULT]);
+    const struct certificate_event *first = certificate_first(r.run[FAULT].certificate);
     ck_assert_ptr_nonnull(first);
     ck_assert_int_eq(first->step, FIRST);
     ck_assert_int_eq(first->layer, 0);
     ck_assert_int_eq(first->accused, ACCUSED_RECOMPUTE);
     ck_assert_str_eq(block_op_family(block_tensor_op(first->tensor)), "dropout");
-    ck_assert_ptr_null(report_first_mismatch(&r.run[R4]));
+    ck_assert_ptr_null(certificate_first(r.run[R4].certificate));
     report_free(&r);
 }
 END_TEST
@@ -106,37 +160,52 @@ START_TEST(points_are_compared_with_r0_and_baseline)
 }
 END_TEST
 
-START_TEST(policies_count_runs_of_a_family)
+/* ---- runs that did not train as planned ---- */
+
+START_TEST(run_that_stopped_early_is_undecided)
 {
     struct report r;
-    synthetic_study_judge(&r, &demo);
-    const struct judgement *policy = &r.run[R0].against_baseline.metric[METRIC_LOSS].policy;
-    ck_assert_int_eq(policy->verdict, VERDICT_INCONCLUSIVE);
-    ck_assert_int_eq(policy->baselines, 3);
-    ck_assert_int_eq(policy->candidates, 1);
-    ck_assert_int_gt(policy->runs_needed, 0);
+    struct synthetic_run runs[3] = {demo_runs[BASELINE], demo_runs[R0], demo_runs[R2]};
+    struct synthetic_study study = {"three", LAST, FIRST - 1, runs, 3};
+    runs[2].stops_at = 150;
+    synthetic_study_judge(&r, &study);
+    ck_assert(run_stopped_early(&r.run[2]));
+    ck_assert(!run_stopped_early(&r.run[1]));
+    for (int m = 0; m < GAP_METRICS; m++) {
+        ck_assert_int_eq(r.run[2].against.metric[m].pair.verdict, VERDICT_UNDECIDED);
+        ck_assert_int_eq(r.run[2].against_baseline.metric[m].pair.verdict, VERDICT_UNDECIDED);
+        ck_assert_str_eq(r.run[2].against.metric[m].pair.reason, "l40s-r2 stopped at step 150 of 200");
+    }
+    report_free(&r);
+
+    runs[2].gap = 0.05; /* a difference that is there already stays one */
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(r.run[2].against.metric[METRIC_LOSS].pair.verdict, VERDICT_DIFFERS);
+    report_free(&r);
+
+    runs[1].too_large = true; /* what stopped is not recommended */
+    runs[2].gap = 0;
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(r.recommendation[1].run, -1);
+    ck_contains(r.recommendation[1].why, "not l40s-r2: stopped at step 150 of 200");
     report_free(&r);
 }
 END_TEST
 
-START_TEST(policies_with_replicates_decide)
+START_TEST(baseline_that_diverged_recommends_nothing)
 {
     struct report r;
-    struct synthetic_run runs[5] = {demo_runs[BASELINE], demo_runs[A1], demo_runs[A2], demo_runs[R0], demo_runs[R0]};
-    runs[4].name = "l40s-r0-a1";
-    runs[4].replicate = "a1";
-    runs[4].gap = 0.0014;
-    struct synthetic_study study = {"five", LAST, FIRST - 1, runs, 5};
+    struct synthetic_run runs[3] = {demo_runs[BASELINE], demo_runs[R0], demo_runs[R2]};
+    struct synthetic_study study = {"three", LAST, FIRST - 1, runs, 3};
+    for (int i = 0; i < 3; i++)
+        runs[i].nan_step = 60, runs[i].nan_on = true;
     synthetic_study_judge(&r, &study);
-    ck_assert_int_eq(r.run[4].family, 3);
-    const struct judgement *policy = &r.run[3].against_baseline.metric[METRIC_LOSS].policy;
-    ck_assert_int_eq(policy->candidates, 2);
-    ck_assert_int_eq(policy->verdict, VERDICT_EQUIVALENT);
-    ck_assert_double_eq_tol(policy->gap, 0.0012, 0.0003);
-    report_free(&r);
-    runs[3].gap = runs[4].gap = 0.05;
-    synthetic_study_judge(&r, &study);
-    ck_assert_int_eq(r.run[3].against_baseline.metric[METRIC_LOSS].policy.verdict, VERDICT_DIVERGED);
+    ck_assert_int_eq(run_divergence(&r.run[0])->step, 60);
+    ck_assert_int_eq(r.run[2].against.metric[METRIC_LOSS].pair.verdict, VERDICT_UNDECIDED);
+    for (int i = 0; i < r.recommendations; i++) {
+        ck_assert_int_eq(r.recommendation[i].run, -1);
+        ck_contains(r.recommendation[i].why, "diverged at step 60 (loss is not finite)");
+    }
     report_free(&r);
 }
 END_TEST
@@ -204,35 +273,6 @@ START_TEST(missing_baseline_is_an_error)
 }
 END_TEST
 
-/* ---- records given as files ---- */
-
-START_TEST(files_with_one_name_are_replicates)
-{
-    struct report r;
-    const char *folder = synthetic_study_write(&demo);
-    char path[5][LAYOUT_PATH];
-    layout_record(path[0], folder, "h800-r0");
-    layout_record(path[1], folder, "h800-r0-a1");
-    layout_record(path[2], folder, "l40s-r0");
-    layout_record(path[3], folder, "l40s-r2");
-    layout_record(path[4], folder, "l40s-r4");
-    struct report_file baseline[] = {{path[0], NULL}, {path[1], NULL}};
-    struct report_file candidate[] = {{path[2], "mine"}, {path[3], "mine"}, {path[4], NULL}};
-    ck_ok(report_load_files(&r, baseline, 2, candidate, 3));
-    ck_ok(report_judge(&r));
-    ck_assert_int_eq(r.run[1].family, 0);
-    ck_assert_int_eq(r.run[3].family, 2);
-    ck_assert_int_eq(r.run[4].family, 4);
-    ck_assert_str_eq(r.run[2].name, "mine");
-    ck_assert_str_eq(r.run[3].name, "mine #2");
-    ck_assert_str_eq(r.run[4].name, "l40s-r4");
-    const struct judgement *policy = &r.run[2].against_baseline.metric[METRIC_LOSS].policy;
-    ck_assert_int_eq(policy->baselines, 2);
-    ck_assert_int_eq(policy->candidates, 2);
-    report_free(&r);
-}
-END_TEST
-
 /* ---- recommendations ---- */
 
 START_TEST(recommendation_is_the_fewest_harmless_layers)
@@ -243,6 +283,7 @@ START_TEST(recommendation_is_the_fewest_harmless_layers)
     synthetic_study_judge(&r, &study);
     ck_assert_int_eq(r.recommendations, 2);
     ck_assert_int_eq(r.recommendation[1].run, 1);
+    ck_contains(r.recommendation[1].why, "; also safe by certificate: 2, 4 (bit-identical to l40s-r0)");
     report_free(&r);
 
     runs[1].too_large = true; /* r0 does not fit: r2 is the fewest */
@@ -250,6 +291,7 @@ START_TEST(recommendation_is_the_fewest_harmless_layers)
     ck_assert_int_eq(r.recommendation[1].run, 2);
     ck_contains(r.recommendation[1].why, "0 of 7,800 tensors mismatched");
     ck_contains(r.recommendation[1].why, "simulated");
+    ck_contains(r.recommendation[1].why, "; also safe by certificate: 4 (no difference found");
     report_free(&r);
 
     runs[2].mismatch_step = FIRST; /* and r2 is refuted */
@@ -287,15 +329,17 @@ int main(void)
         {expected_count_equals_plan_for_every_policy, 1},
         {certificate_of_block_is_complete_and_clean, 1},
         {certificate_that_lacks_a_step_is_not_recommended, 1},
+        {certificate_without_a_step_is_no_proof, 1},
+        {sampled_certificate_says_so, 1},
+        {fp32_recompute_is_announced_and_no_proof, 1},
         {first_mismatch_is_the_lowest_layer_of_the_first_step, 1},
         {points_are_compared_with_r0_and_baseline, 1},
-        {policies_count_runs_of_a_family, 1},
-        {policies_with_replicates_decide, 1},
+        {run_that_stopped_early_is_undecided, 1},
+        {baseline_that_diverged_recommends_nothing, 1},
         {seed_replicate_is_not_paired, 1},
         {incomparable_runs_are_refused, 1},
         {changed_plan_is_refused, 1},
         {missing_baseline_is_an_error, 1},
-        {files_with_one_name_are_replicates, 1},
         {recommendation_is_the_fewest_harmless_layers, 1},
         {fail_on_finds_verdicts_and_mismatches, 1},
     };

@@ -31,21 +31,22 @@ START_TEST(json_has_the_whole_schema)
     ck_assert_uint_eq(json_array_size(points), DEMO_RUNS);
     for (int i = 0; i < DEMO_RUNS; i++)
         has_keys(json_array_get(points, (size_t)i),
-                 "name target replicate fault module recompute vit_recompute start steps certificate cause against "
+                 "name target replicate fault module recompute vit_recompute start steps planned_steps certificate "
+                 "cause against "
                  "against_baseline scores tokens_per_s activation_bytes planned_activation_bytes peak_bytes "
                  "weights_digest");
     json_t *fault = json_array_get(points, FAULT);
     has_keys(json_object_get(fault, "recompute"), "granularity method num_layers modules precision");
     json_t *certificate = json_object_get(fault, "certificate");
-    has_keys(certificate, "compared expected_count mismatched expected_mismatched first");
-    has_keys(json_object_get(certificate, "first"), "step layer op rank accused");
+    has_keys(certificate, "proof every compared expected_count mismatched expected_mismatched first");
+    has_keys(json_object_get(certificate, "first"), "step micro_batch layer op rank accused");
     ck_assert_int_eq(json_integer_value(json_object_get(certificate, "mismatched")), 2 * BRANCHED * MICRO_BATCHES);
     json_t *against = json_object_get(fault, "against");
     has_keys(against, "point loss held_out grad_norm");
     json_t *loss = json_object_get(against, "loss");
     has_keys(loss, "pair policy margin");
     has_keys(json_object_get(loss, "pair"), "verdict gap low high detectable");
-    has_keys(json_object_get(loss, "policy"), "verdict gap low high detectable replicates");
+    has_keys(json_object_get(loss, "policy"), "verdict gap low high detectable replicates repeats floor");
     ck_assert_str_eq(json_string_value(json_object_get(fault, "fault")), "rng-redrawn");
     ck_assert(json_is_null(json_object_get(fault, "cause")));
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(points, A1), "replicate")), "a1");
@@ -215,23 +216,187 @@ START_TEST(missing_or_hostile_library_is_refused)
 }
 END_TEST
 
+static char *markdown_of(const struct report *r)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    report_markdown(out, r);
+    fclose(out);
+    return text;
+}
+
+/* The report in markdown on these runs. */
+static char *markdown_of_runs(const struct synthetic_run *runs, int count)
+{
+    struct report r;
+    struct synthetic_study study = {"few", LAST, FIRST - 1, runs, count};
+    synthetic_study_judge(&r, &study);
+    char *text = markdown_of(&r);
+    report_free(&r);
+    return text;
+}
+
 START_TEST(markdown_states_the_findings)
 {
     struct report r;
-    char *text = NULL;
-    size_t size;
     synthetic_study_judge(&r, &demo);
-    FILE *out = open_memstream(&text, &size);
-    report_markdown(out, &r);
-    fclose(out);
+    char *text = markdown_of(&r);
     /* 13 tensors x (2 + 4) layers x 150 steps x 2 micro-batches */
     ck_contains(text, "bit-exact in 2 of 2 points without a planted fault (l40s-r2, l40s-r4): all "
-                      "23,400 recomputed tensors");
+                      "23,400 compared tensors");
     ck_contains(text, "l40s-r2-rng-redrawn carries the planted fault rng-redrawn and was caught");
     ck_contains(text, "Cards were simulated");
     ck_contains(text, "Not measured: l40s-r1.");
+    ck_contains(text, "|l40s-r2-rng-redrawn (planted fault)|");
+    ck_assert_ptr_null(strstr(text, "Expected"));
     free(text);
     report_free(&r);
+}
+END_TEST
+
+START_TEST(findings_name_what_proves_nothing)
+{
+    struct synthetic_run runs[4] = {demo_runs[BASELINE], demo_runs[R2], demo_runs[R4], demo_runs[FAULT]};
+    runs[1].every = 150, runs[1].stops_at = 140;
+    runs[2].fp32 = true, runs[2].mismatch_step = FIRST;
+    runs[3].mismatch_step = 0;
+    char *text = markdown_of_runs(runs, 4);
+    ck_assert_ptr_null(strstr(text, "Recompute was bit-exact"));
+    ck_contains(text, "Whether recompute was bit-exact in l40s-r2 is not known: not certified");
+    ck_contains(text, "Recompute in l40s-r4 runs in FP32, so it differs by design: 1,200 of 15,600 tensors differ as "
+                      "announced");
+    ck_contains(text, "rng-redrawn, which left no mismatch in 7,800 compared tensors");
+    free(text);
+}
+END_TEST
+
+START_TEST(findings_name_runs_that_failed)
+{
+    struct synthetic_run runs[2] = {demo_runs[BASELINE], demo_runs[R2]};
+    runs[0].nan_step = runs[1].nan_step = 60;
+    runs[1].stops_at = 150;
+    char *text = markdown_of_runs(runs, 2);
+    ck_contains(text, "The baseline itself diverged at step 60 (loss is not finite)");
+    ck_contains(text, "l40s-r2 stopped at step 150 of 200");
+    ck_contains(text, "|l40s-r2 (stopped at step 150 of 200)|");
+    free(text);
+}
+END_TEST
+
+START_TEST(findings_say_when_there_are_none)
+{
+    char *text = markdown_of_runs(demo_runs, 1);
+    ck_contains(text, "Only the baseline was measured");
+    free(text);
+    text = markdown_of_runs(demo_runs, 3);
+    ck_contains(text, "Only the baseline and its replicates were measured");
+    free(text);
+}
+END_TEST
+
+/* What a run was made on is in its record; the profile's name is a name. */
+START_TEST(simulation_is_told_by_the_backend)
+{
+    static const struct {
+        const char *backend, *profile;
+        bool simulated;
+    } rows[] = {{"cpu", "exact", true},     {"reference", "exact", true}, {NULL, "h800-sim", true},
+                {NULL, "exact", true},      {"cuda", "exact", false},     {"cpu", "h800-sim", true},
+                {"cuda", "h800-sim", false}};
+    for (int i = 0; i < COUNT(rows); i++) {
+        struct report r;
+        struct synthetic_run run = demo_runs[BASELINE];
+        run.backend = rows[i].backend;
+        run.profile = rows[i].profile;
+        struct synthetic_study study = {"one", LAST, FIRST - 1, &run, 1};
+        synthetic_study_judge(&r, &study);
+        ck_assert_int_eq(run_is_simulated(&r.run[0]), rows[i].simulated);
+        char *text = markdown_of(&r);
+        ck_assert_int_eq(strstr(text, "Cards were simulated") != NULL, rows[i].simulated);
+        free(text);
+        report_free(&r);
+    }
+}
+END_TEST
+
+/* usage.json says 12.5 s and 1 token a second: that was the last session. */
+START_TEST(speed_is_over_all_sessions)
+{
+    struct report r;
+    synthetic_study_judge(&r, &demo);
+    ck_assert_double_eq(r.run[R2].usage.seconds, BRANCHED * 256.0 / SYNTHETIC_SPEED);
+    ck_assert_double_eq(r.run[R2].usage.tokens_per_s, SYNTHETIC_SPEED);
+    ck_assert_uint_eq(r.run[R2].usage.peak_bytes, 1 << 30);
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(gaps_are_drawn_for_equal_batches_only)
+{
+    struct report r;
+    struct synthetic_run runs[2], seed = {.name = "h800-r0-s1", .target = "h800", .replicate = "s1", .seed = 8};
+    struct synthetic_study study = two_runs(runs, &seed);
+    write_library("/* the library */");
+    synthetic_study_judge(&r, &study);
+    char *html = html_of(&r);
+    ck_contains(html, "\"paired\":[true,false]");
+    free(html);
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(planted_faults_have_no_coloured_verdicts)
+{
+    struct report r;
+    write_library("/* the library */");
+    struct synthetic_run runs[3] = {demo_runs[BASELINE], demo_runs[R0], demo_runs[FAULT]};
+    struct synthetic_study study = {"three", LAST, FIRST - 1, runs, 3};
+    runs[2].gap = demo_runs[R0].gap;
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(r.run[2].against_baseline.metric[METRIC_LOSS].pair.verdict, VERDICT_AGREES);
+    char *html = html_of(&r);
+    char *row = strstr(html, "<td>l40s-r2-rng-redrawn<br><small>planted fault</small></td>");
+    ck_assert_ptr_nonnull(row);
+    *strstr(row, "</tr>") = '\0';
+    ck_contains(row, "<span class=\"verdict subdued\"");
+    ck_assert_ptr_null(strstr(row, "class=\"verdict AGREES\""));
+    free(html);
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(gap_that_rounds_to_zero_has_no_sign)
+{
+    char text[WORDS];
+    struct judgement j = {.verdict = VERDICT_AGREES, .gap = -1e-7, .low = -2e-5, .high = 0.001};
+    ck_assert_str_eq(words_gap(text, &j), "0.00000 [-0.00002, +0.00100]");
+    j.gap = 1e-7;
+    ck_assert_str_eq(words_gap_short(text, &j), "0.00000 \u00b1 0.00051");
+}
+END_TEST
+
+START_TEST(names_that_do_not_fit_are_counted)
+{
+    char name[64], all[4096] = "";
+    for (int count = 1; count <= 80; count++) {
+        struct names names = {0};
+        size_t used = 0;
+        for (int i = 0; i < count; i++) {
+            snprintf(name, sizeof name, "point-with-a-long-name-%02d", i);
+            names_add(&names, name);
+            used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", name);
+        }
+        const char *text = names_text(&names);
+        int shown = 1;
+        for (const char *c = text; *c; c++)
+            shown += *c == ',';
+        if (names.more) {
+            snprintf(name, sizeof name, " and %d more", count - shown);
+            ck_contains(text, name);
+        } else
+            ck_assert_str_eq(text, all);
+    }
 }
 END_TEST
 
@@ -258,6 +423,15 @@ int main(void)
         {html_is_one_file_without_foreign_markup, 1},
         {missing_or_hostile_library_is_refused, 1},
         {markdown_states_the_findings, 1},
+        {findings_name_what_proves_nothing, 1},
+        {findings_name_runs_that_failed, 1},
+        {findings_say_when_there_are_none, 1},
+        {simulation_is_told_by_the_backend, 1},
+        {speed_is_over_all_sessions, 1},
+        {gaps_are_drawn_for_equal_batches_only, 1},
+        {planted_faults_have_no_coloured_verdicts, 1},
+        {gap_that_rounds_to_zero_has_no_sign, 1},
+        {names_that_do_not_fit_are_counted, 1},
         {words_group_and_scale, 1},
     };
     return suite_run("report", tests, COUNT(tests));

@@ -19,11 +19,10 @@ static void write_recommendations(struct document *d, const struct report *r)
     document_table(d, COLUMNS(titles));
     for (int i = 0; i < r->recommendations; i++) {
         const struct recommendation *recommendation = &r->recommendation[i];
-        const struct point *p = &r->run[recommendation->target_of].point;
         document_row(d);
-        document_cell(d, "%s", words_target(target, &p->target));
+        document_cell(d, "%s", words_target(target, &r->run[recommendation->target_of]));
         if (recommendation->run >= 0) {
-            p = &r->run[recommendation->run].point;
+            const struct point *p = &r->run[recommendation->run].point;
             document_cell(d, "%d of %d", p->recompute.num_layers, p->model.layers);
             document_cell(d, "%d", p->training.micro_batch_size);
         } else {
@@ -38,13 +37,28 @@ static void write_recommendations(struct document *d, const struct report *r)
 
 /* ---- points ---- */
 
-static void write_verdict(struct document *d, const struct contrast *c, enum gap_metric m)
+/* With what sets the run apart from a plain, finished one. */
+static void write_name(struct document *d, const struct run *run)
+{
+    char under[2 * WORDS] = "", progress[WORDS];
+    const char *fault = run->point.fault_text[0] ? "planted fault" : "";
+    if (run_stopped_early(run))
+        snprintf(under, sizeof under, "%s%s%s", fault, *fault ? ", " : "", words_progress(progress, run));
+    else
+        snprintf(under, sizeof under, "%s", fault);
+    document_cell_noted(d, run->name, under);
+}
+
+/* What a planted fault did is neither good nor bad news about recompute. */
+static bool is_subdued(const struct run *run) { return run->point.fault_text[0] != '\0'; }
+
+static void write_verdict(struct document *d, const struct run *run, const struct contrast *c, enum gap_metric m)
 {
     char gap[WORDS];
     if (c->other < 0)
         document_cell(d, "-");
     else
-        document_verdict(d, &c->metric[m].pair, words_gap_short(gap, &c->metric[m].pair));
+        document_verdict(d, &c->metric[m].pair, is_subdued(run), words_gap_short(gap, &c->metric[m].pair));
 }
 
 static void write_digest(struct document *d, const struct report *r, const struct run *run)
@@ -68,7 +82,7 @@ static void write_point(struct document *d, const struct report *r, const struct
 {
     char text[WORDS];
     document_row(d);
-    document_cell(d, "%s", run->name);
+    write_name(d, run);
     document_cell(d, "%s", words_policy(text, &run->point.recompute));
     if (run->state != RUN_MEASURED) {
         document_cell(d, "%s", run_state_name(run->state));
@@ -80,31 +94,28 @@ static void write_point(struct document *d, const struct report *r, const struct
     write_counts(d, run);
     document_cell(d, "%s", words_mismatch(text, run));
     write_digest(d, r, run);
-    write_verdict(d, &run->against, METRIC_LOSS);
-    write_verdict(d, &run->against_baseline, METRIC_LOSS);
-    write_verdict(d, &run->against_baseline, METRIC_HELD_OUT);
-    document_cell(d, "%s", words_bytes(text, run->result.activation_bytes));
-    if (!r->stable)
-        document_cell(d, "%.0f", run->usage.tokens_per_s);
+    write_verdict(d, run, &run->against, METRIC_LOSS);
+    write_verdict(d, run, &run->against_baseline, METRIC_LOSS);
+    write_verdict(d, run, &run->against_baseline, METRIC_HELD_OUT);
     document_row_end(d);
 }
 
 static void write_points(struct document *d, const struct report *r)
 {
     static const char *const titles[] = {
-        "Point",          "Recomputed",    ">Mismatched", ">Compared",         ">Expected",
-        "First mismatch", "Final weights", "Loss, to r0", "Loss, to baseline", "Held-out, to baseline",
-        ">Activations",   ">Tokens/s"};
-    int columns = (int)(sizeof titles / sizeof *titles) - r->stable;
+        "Point",          "Recomputed",    ">Mismatched", ">Compared",         ">To compare",
+        "First mismatch", "Final weights", "Loss, to r0", "Loss, to baseline", "Held-out, to baseline"};
     document_heading(d, 2, "Points");
     document_paragraph(d,
                        "Baseline: %s. r0 is the same target's run that stores everything. Mismatched, compared and "
-                       "expected count the tensors of the certificate. Verdicts are about this pair of runs; gaps in "
-                       "nat with half their 90 %% interval.",
+                       "to compare count the tensors of the certificate; differences that FP32 recompute announces "
+                       "are not among the mismatched. Verdicts are about this pair of runs; gaps in "
+                       "nat with half their 90 %% interval. Where a fault was planted they are grey: that a fault did "
+                       "little harm is no all-clear.",
                        r->run[r->baseline].name);
-    document_table(d, titles, columns);
+    document_table(d, COLUMNS(titles));
     for (int i = 0; i < r->runs; i++)
-        write_point(d, r, &r->run[i], columns);
+        write_point(d, r, &r->run[i], (int)(sizeof titles / sizeof *titles));
     document_table_end(d);
 }
 
@@ -113,14 +124,15 @@ static void write_legend(struct document *d, const struct report *r)
     const struct point *p = &r->run[r->baseline].point;
     document_heading(d, 2, "How to read the verdicts");
     document_list(d);
-    document_item(d, "IDENTICAL: every value of both runs has the same bits, at every compared step.");
+    document_item(d, "IDENTICAL: every value of both runs is finite and has the same bits, at every compared step.");
     document_item(d,
                   "AGREES: the 90 %% interval of the mean gap lies inside the margin (%g nat for losses, %g in log "
                   "ratio for the gradient norm).",
                   p->verdict.margin, p->verdict.grad_norm_margin);
     document_item(d, "DIFFERS: the interval lies wholly outside the margin, or the candidate alone is not finite.");
     document_item(d,
-                  "UNDECIDED: neither, or fewer than %d effective values. The smallest detectable gap says what "
+                  "UNDECIDED: neither, or fewer than %d effective values, or a run that stopped early, or a baseline "
+                  "that is not finite. The smallest detectable gap says what "
                   "could have been seen.",
                   VERDICT_EFFECTIVE);
     document_item(d, "EQUIVALENT, DIVERGED, INCONCLUSIVE: the same about the policy, from replicated runs (Welch's t "
@@ -140,10 +152,10 @@ static void write_pairs_of(struct document *d, const struct report *r, const str
     for (int m = 0; m < GAP_METRICS; m++) {
         const struct judgement *pair = &c->metric[m].pair;
         document_row(d);
-        document_cell(d, "%s", run->name);
+        write_name(d, run);
         document_cell(d, "%s", r->run[c->other].name);
         document_cell(d, "%s", metric_title(m));
-        document_verdict(d, pair, "");
+        document_verdict(d, pair, is_subdued(run), "");
         document_cell(d, "%s", words_gap(text, pair));
         document_cell(d, "%s", words_detectable(text, pair));
         if (isnan(pair->effective))
@@ -208,11 +220,12 @@ static void write_policy_rows(struct document *d, const struct report *r, const 
     for (int m = 0; m < GAP_METRICS; m++) {
         const struct judgement *policy = &c->metric[m].policy;
         document_row(d);
-        document_cell(d, "%s", run->name);
+        write_name(d, run);
         document_cell(d, "%s", r->run[c->other].name);
         document_cell(d, "%s", metric_title(m));
-        document_verdict(d, policy, "");
+        document_verdict(d, policy, is_subdued(run), "");
         document_cell(d, "%d : %d", policy->candidates, policy->baselines);
+        document_cell(d, "%s", c->metric[m].floor ? noise_floor_name(c->metric[m].floor) : "-");
         document_cell(d, "%s", words_gap(text, policy));
         document_cell(d, "%s", words_detectable(text, policy));
         document_cell(d, "%s", policy->reason);
@@ -230,9 +243,14 @@ static void write_policy_item(struct document *d, const struct report *r, const 
 
 static void write_policies(struct document *d, const struct report *r)
 {
-    static const char *const titles[] = {"Point", "Against",    "Metric",      "The policy",
-                                         ">Runs", "Gap [90 %]", ">Detectable", "Note"};
+    static const char *const titles[] = {"Point", "Against",    "Metric",      "The policy", ">Runs",
+                                         "Floor", "Gap [90 %]", ">Detectable", "Note"};
     document_heading(d, 2, "The policy, from replicated runs");
+    document_paragraph(d, "The floor is the spread between runs that a gap is measured with. Arithmetic: the order of "
+                          "summation alone; it answers whether the policy does more than another order of the same "
+                          "sums. Seed: other data order and dropout; it answers whether the policy does more than "
+                          "another training of the same kind. The two are never mixed, seeds come first, and runs "
+                          "with equal weights count once.");
     if (each_policy(d, r, 2, NULL)) {
         document_table(d, COLUMNS(titles));
         each_policy(d, r, 2, write_policy_rows);
@@ -255,9 +273,10 @@ static void write_cost(struct document *d, const struct report *r, const struct 
 {
     char text[WORDS];
     bool known = run->state == RUN_MEASURED;
-    document_row(d);
-    document_cell(d, "%s", words_target(text, &run->point.target));
+    const struct contrast *c = &run->against_baseline;
+    write_name(d, run);
     document_cell(d, "%d", run->point.recompute.num_layers);
+    document_cell(d, "%d", run->point.training.micro_batch_size);
     document_cell(d, "%s", words_bytes(text, run->point.planned_bytes));
     document_cell(d, "%s", run->point.fits ? "yes" : "no");
     document_cell(d, "%s", words_bytes(text, run->point.planned_activation_bytes));
@@ -269,31 +288,52 @@ static void write_cost(struct document *d, const struct report *r, const struct 
     } else
         for (int i = 0; !r->stable && i < 3; i++)
             document_cell(d, "-");
-    document_row_end(d);
+    document_cell(d, "%s", c->other >= 0 ? words_gap_short(text, &c->metric[METRIC_HELD_OUT].pair) : "-");
+}
+
+static void write_cost_table(struct document *d, const struct report *r)
+{
+    static const char *const all[] = {"Point",
+                                      ">Layers",
+                                      ">Micro-batch",
+                                      ">Whole run, planned",
+                                      "Fits",
+                                      ">Activations, planned",
+                                      ">Activations, taken",
+                                      ">Peak memory",
+                                      ">Seconds",
+                                      ">Tokens/s",
+                                      "Held-out gap to baseline"};
+    enum { COLUMNS_ALL = sizeof all / sizeof *all, MEASURED_AT = 7, MEASURED = 3 };
+    const char *titles[COLUMNS_ALL];
+    int columns = 0;
+    for (int i = 0; i < COLUMNS_ALL; i++)
+        if (!r->stable || i < MEASURED_AT || i >= MEASURED_AT + MEASURED)
+            titles[columns++] = all[i];
+    document_table(d, titles, columns);
+    for (int i = 0; i < r->runs; i++) {
+        if (!run_is_plain(&r->run[i]))
+            continue;
+        document_row(d);
+        write_cost(d, r, &r->run[i]);
+        document_row_end(d);
+    }
+    document_table_end(d);
 }
 
 static void write_costs(struct document *d, const struct report *r)
 {
-    static const char *const titles[] = {"Target",
-                                         ">Layers",
-                                         ">Whole run, planned",
-                                         "Fits",
-                                         ">Activations, planned",
-                                         ">Activations, taken",
-                                         ">Peak memory",
-                                         ">Seconds",
-                                         ">Tokens/s"};
     document_heading(d, 2, "Memory, time and gap over recomputed layers");
     document_chart(d, "chart-memory", "Activation memory", "MiB against layers recomputed.");
     if (!r->stable)
         document_chart(d, "chart-time", "Speed", "Tokens per second on this machine against layers recomputed.");
     document_chart(d, "chart-gap-layers", "Gap",
                    "Held-out loss, point - baseline in nat, 90 % interval, against layers recomputed.");
-    document_table(d, titles, (int)(sizeof titles / sizeof *titles) - (r->stable ? 3 : 0));
-    for (int i = 0; i < r->runs; i++)
-        if (run_is_plain(&r->run[i]))
-            write_cost(d, r, &r->run[i]);
-    document_table_end(d);
+    if (!r->stable)
+        document_paragraph(d, "Peak memory is that of the whole process: beyond the planned arena it holds libraries, "
+                              "workspaces of threads and file buffers. Seconds and tokens per second are over all "
+                              "steps of the run, evaluations and checkpoints apart.");
+    write_cost_table(d, r);
 }
 
 /* ---- certificates ---- */
@@ -302,10 +342,11 @@ static void write_mismatches(struct document *d, const struct report *r)
 {
     char first[WORDS], certificate[WORDS];
     document_heading(d, 2, "Certificates");
-    document_paragraph(d, "Every tensor that a policy drops is digested when the forward makes it and again when the "
-                          "recompute remakes it. Intermediates that live only inside a fused op (attention scores and "
-                          "probabilities) are not covered. The expected number is counted from the policy, the steps "
-                          "and the micro-batches alone.");
+    document_paragraph(d,
+                       "Every tensor that a policy drops is digested when the forward makes it and again when the "
+                       "recompute remakes it. Intermediates that live only inside a fused op (attention scores and "
+                       "probabilities) are not covered. How many are to compare is counted from the policy, the steps "
+                       "and the micro-batches alone.");
     document_list(d);
     for (int i = 0; i < r->runs; i++)
         if (r->run[i].state == RUN_MEASURED && run_recomputes(&r->run[i]))

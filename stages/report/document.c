@@ -1,7 +1,6 @@
 #include "stages/report/document.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,7 +150,29 @@ void document_cell(struct document *d, const char *format, ...)
     va_end(arguments);
 }
 
-void document_verdict(struct document *d, const struct judgement *j, const char *under)
+/* Ends an open HTML cell. */
+static void close_noted(struct document *d, const char *under)
+{
+    if (*under) {
+        fputs("<br><small>", d->out);
+        html_escape(d->out, under);
+        fputs("</small>", d->out);
+    }
+    fputs("</td>", d->out);
+}
+
+void document_cell_noted(struct document *d, const char *text, const char *under)
+{
+    if (d->markup == MARKDOWN) {
+        document_cell(d, *under ? "%s (%s)" : "%s%s", text, under);
+        return;
+    }
+    open_cell(d);
+    html_escape(d->out, text);
+    close_noted(d, under);
+}
+
+void document_verdict(struct document *d, const struct judgement *j, bool subdued, const char *under)
 {
     const char *name = verdict_name(j->verdict);
     if (d->markup == MARKDOWN) {
@@ -159,15 +180,10 @@ void document_verdict(struct document *d, const struct judgement *j, const char 
         return;
     }
     open_cell(d);
-    fprintf(d->out, "<span class=\"verdict %s\" title=\"", name);
+    fprintf(d->out, "<span class=\"verdict %s\" title=\"", subdued ? "subdued" : name);
     html_escape(d->out, j->reason);
     fprintf(d->out, "\">%s</span>", name);
-    if (*under) {
-        fputs("<br><small>", d->out);
-        html_escape(d->out, under);
-        fputs("</small>", d->out);
-    }
-    fputs("</td>", d->out);
+    close_noted(d, under);
 }
 
 void document_row_end(struct document *d) { fputs(d->markup == HTML ? "</tr>\n" : "\n", d->out); }

@@ -5,6 +5,7 @@
 #ifndef REMATCH_STAGES_REPORT_DOCUMENT_H
 #define REMATCH_STAGES_REPORT_DOCUMENT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "stages/verdict.h"
@@ -30,8 +31,11 @@ void document_list_end(struct document *d);
 void document_table(struct document *d, const char *const *titles, int columns);
 void document_row(struct document *d);
 void document_cell(struct document *d, const char *format, ...) DOCUMENT_TEXT(2);
-/* A cell with a verdict, its reason as a tooltip, and a short text under it ("" for none). */
-void document_verdict(struct document *d, const struct judgement *j, const char *under);
+/* A cell with a short text under its own ("" for none). */
+void document_cell_noted(struct document *d, const char *text, const char *under);
+/* A cell with a verdict, its reason as a tooltip, and a short text under it ("" for none). `subdued` without the
+ * verdict's colour, where it is no news that it is good or bad. */
+void document_verdict(struct document *d, const struct judgement *j, bool subdued, const char *under);
 void document_row_end(struct document *d);
 void document_table_end(struct document *d);
 

@@ -21,26 +21,52 @@ static bool recomputes_as_planned(const struct report *r, const struct run *run)
     return run->state == RUN_MEASURED && run_recomputes(run) && !run->point.fault_text[0] && !run->point.replicate[0];
 }
 
-/* Every recomputed tensor had the bits of the first forward. */
 static bool is_exact(const struct report *r, const struct run *run)
 {
-    return recomputes_as_planned(r, run) && run_is_certified(run) && certificate_total(run->certificate).expected == 0;
+    return recomputes_as_planned(r, run) && run_proof(run) == PROOF_EXACT;
 }
 
+/* Replicates too: what goes wrong in one of them went wrong. */
 static bool is_inexact(const struct report *r, const struct run *run)
 {
-    return recomputes_as_planned(r, run) && !is_exact(r, run);
+    (void)r;
+    return run->state == RUN_MEASURED && run_recomputes(run) && !run->point.fault_text[0] &&
+           run_proof(run) != PROOF_EXACT;
+}
+
+static bool is_sampled(const struct report *r, const struct run *run)
+{
+    return is_exact(r, run) && run->point.certificate.every > 1;
+}
+
+/* A run that ended early has other weights than one that did not, whatever recompute did. */
+static bool is_exact_and_finished(const struct report *r, const struct run *run)
+{
+    return is_exact(r, run) && run->against.other >= 0 && !run_stopped_early(run) &&
+           !run_stopped_early(&r->run[run->against.other]);
 }
 
 static bool is_exact_with_r0_weights(const struct report *r, const struct run *run)
 {
-    return is_exact(r, run) && run->against.other >= 0 && runs_equal_weights(run, &r->run[run->against.other]);
+    return is_exact_and_finished(r, run) && runs_equal_weights(run, &r->run[run->against.other]);
 }
 
 /* Exact bits in every tensor seen, and yet other weights: the cause lies where the certificate does not look. */
 static bool is_exact_with_other_weights(const struct report *r, const struct run *run)
 {
-    return is_exact(r, run) && run->against.other >= 0 && !runs_equal_weights(run, &r->run[run->against.other]);
+    return is_exact_and_finished(r, run) && !runs_equal_weights(run, &r->run[run->against.other]);
+}
+
+/* Something to compare with the baseline: measured, and no replicate of it. */
+static bool is_compared(const struct report *r, const struct run *run)
+{
+    return run->state == RUN_MEASURED && run->family != r->run[r->baseline].family;
+}
+
+static bool is_measured(const struct report *r, const struct run *run)
+{
+    (void)r;
+    return run->state == RUN_MEASURED;
 }
 
 static bool is_absent(const struct report *r, const struct run *run)
@@ -57,56 +83,116 @@ static int count_runs(const struct report *r, run_test *test)
     return count;
 }
 
-/* "a, b, c", cut off where the buffer ends. */
-static const char *name_runs(char text[1024], const struct report *r, run_test *test)
+static const char *name_runs(struct names *names, const struct report *r, run_test *test)
 {
-    size_t used = 0;
-    text[0] = '\0';
+    *names = (struct names){0};
     for (int i = 0; i < r->runs; i++)
-        if (test(r, &r->run[i]) && used < 1024)
-            used += (size_t)snprintf(text + used, 1024 - used, "%s%s", used ? ", " : "", r->run[i].name);
-    return text;
+        if (test(r, &r->run[i]))
+            names_add(names, r->run[i].name);
+    return names_text(names);
 }
 
 /* ---- sentences ---- */
 
+static void find_sampled(struct document *d, const struct report *r)
+{
+    struct names names = {0};
+    char text[2 * WORDS];
+    for (int i = 0; i < r->runs; i++)
+        if (is_sampled(r, &r->run[i])) {
+            snprintf(text, sizeof text, "%s (only steps divisible by %" PRId64 ")", r->run[i].name,
+                     r->run[i].point.certificate.every);
+            names_add(&names, text);
+        }
+    if (names.used)
+        document_item(d, "Certificates are sampled, not every step was compared: %s.", names_text(&names));
+}
+
 static void find_exact(struct document *d, const struct report *r)
 {
-    char names[1024], count[COUNT];
+    struct names names;
+    char count[COUNT];
     int exact = count_runs(r, is_exact), all = count_runs(r, recomputes_as_planned);
     uint64_t compared = 0;
     for (int i = 0; i < r->runs; i++)
         compared += is_exact(r, &r->run[i]) ? certificate_total(r->run[i].certificate).compared : 0;
     if (exact)
         document_item(d,
-                      "Recompute was bit-exact in %d of %d points without a planted fault (%s): all %s recomputed "
+                      "Recompute was bit-exact in %d of %d points without a planted fault (%s): all %s compared "
                       "tensors had the bits of the first forward.",
-                      exact, all, name_runs(names, r, is_exact), words_count(count, compared));
+                      exact, all, name_runs(&names, r, is_exact), words_count(count, compared));
+    find_sampled(d, r);
     if (count_runs(r, is_exact_with_r0_weights))
         document_item(d,
                       "Their training was not changed by it: final weights bit-identical to those of the same "
                       "target without recompute (%s).",
-                      name_runs(names, r, is_exact_with_r0_weights));
+                      name_runs(&names, r, is_exact_with_r0_weights));
     if (count_runs(r, is_exact_with_other_weights))
         document_item(d,
                       "The final weights differ from those of the same target without recompute although every "
                       "compared tensor was exact (%s): the cause lies outside what the certificate covers.",
-                      name_runs(names, r, is_exact_with_other_weights));
+                      name_runs(&names, r, is_exact_with_other_weights));
 }
 
-static void find_inexact(struct document *d, const struct report *r)
+static void find_inexact(struct document *d, const struct run *run)
 {
     char certificate[WORDS], first[WORDS];
+    words_certificate(certificate, run);
+    switch (run_proof(run)) {
+    case PROOF_MISMATCH:
+        document_item(d, "Recompute was not bit-exact in %s: %s; first mismatch: %s.", run->name, certificate,
+                      words_mismatch(first, run));
+        break;
+    case PROOF_ANNOUNCED:
+        document_item(d,
+                      "Recompute in %s runs in FP32, so it differs by design: %s. How large the differences are is not "
+                      "judged: a fault under FP32 recompute would not be seen, and nothing here certifies the point.",
+                      run->name, certificate);
+        break;
+    default:
+        document_item(d, "Whether recompute was bit-exact in %s is not known: %s.", run->name, certificate);
+    }
+}
+
+static void find_fault(struct document *d, const struct run *run)
+{
+    char certificate[WORDS], first[WORDS];
+    struct certificate_totals totals = certificate_total(run->certificate);
+    if (totals.mismatched)
+        document_item(d, "%s carries the planted fault %s and was caught: %s; first mismatch: %s.", run->name,
+                      run->point.fault_text, words_certificate(certificate, run), words_mismatch(first, run));
+    else
+        document_item(d, "%s carries the planted fault %s, which left no mismatch in %s compared tensor%s.", run->name,
+                      run->point.fault_text, words_count(certificate, totals.compared),
+                      totals.compared == 1 ? "" : "s");
+}
+
+static void find_exceptions(struct document *d, const struct report *r)
+{
     for (int i = 0; i < r->runs; i++)
         if (is_inexact(r, &r->run[i]))
-            document_item(d, "Recompute was not bit-exact in %s: %s; first mismatch: %s.", r->run[i].name,
-                          words_certificate(certificate, &r->run[i]), words_mismatch(first, &r->run[i]));
+            find_inexact(d, &r->run[i]);
     for (int i = 0; i < r->runs; i++)
         if (has_fault(r, &r->run[i]))
-            document_item(d, "%s carries the planted fault %s and was %s: %s; first mismatch: %s.", r->run[i].name,
-                          r->run[i].point.fault_text,
-                          certificate_total(r->run[i].certificate).mismatched ? "caught" : "NOT caught",
-                          words_certificate(certificate, &r->run[i]), words_mismatch(first, &r->run[i]));
+            find_fault(d, &r->run[i]);
+}
+
+/* Runs that did not train as planned, whatever was compared in them. */
+static void find_failures(struct document *d, const struct report *r)
+{
+    char text[WORDS];
+    if (run_divergence(&r->run[r->baseline]))
+        document_item(d,
+                      "The baseline itself diverged at %s, %s: nothing can be judged against it, and no recommendation "
+                      "is made from it.",
+                      words_divergence(text, &r->run[r->baseline]), r->run[r->baseline].name);
+    for (int i = 0; i < r->runs; i++) {
+        const struct run *run = &r->run[i];
+        if (i != r->baseline && run_divergence(run))
+            document_item(d, "%s diverged at %s.", run->name, words_divergence(text, run));
+        if (run_stopped_early(run))
+            document_item(d, "%s %s: what it would have become is not judged.", run->name, words_progress(text, run));
+    }
 }
 
 /* What the move to another target changed, before any recompute. */
@@ -123,9 +209,9 @@ static void find_targets(struct document *d, const struct report *r)
         document_item(d,
                       "The move to %s without recompute (%s against %s, this pair): loss %s over steps %" PRId64
                       " to %" PRId64 " (gap in nat: %s); held-out loss %s (gap: %s).",
-                      words_target(target, &run->point.target), run->name, r->run[c->other].name,
-                      verdict_name(loss->verdict), loss->first, loss->last, words_gap(gap, loss),
-                      verdict_name(other->verdict), words_gap(held_out, other));
+                      words_target(target, run), run->name, r->run[c->other].name, verdict_name(loss->verdict),
+                      loss->first, loss->last, words_gap(gap, loss), verdict_name(other->verdict),
+                      words_gap(held_out, other));
     }
 }
 
@@ -148,16 +234,16 @@ static int statistical_verdicts(const struct report *r)
 
 static void explain_scope(struct document *d, const struct report *r)
 {
-    char names[1024];
+    struct names names;
     bool simulated = false, branched = false;
     const struct point *baseline = &r->run[r->baseline].point;
     for (int i = 0; i < r->runs; i++) {
-        simulated |= target_is_simulated(&r->run[i].point.target);
+        simulated |= run_is_simulated(&r->run[i]);
         branched |= !r->run[i].point.scratch && !r->run[i].point.baseline;
     }
     if (simulated)
-        document_item(d, "Cards were simulated: profiles ending in -sim are arithmetic on the CPU that stands in for a "
-                         "card. Nothing here was measured on the card itself.");
+        document_item(d, "Cards were simulated: arithmetic on the CPU stands in for that of a card. Nothing here was "
+                         "measured on the card itself.");
     if (branched && baseline->training.branch_at)
         document_item(d,
                       "Points branch from %s at step %" PRId64 ": their comparisons answer whether training is "
@@ -170,15 +256,19 @@ static void explain_scope(struct document *d, const struct report *r)
                       "by chance if every null hypothesis held.",
                       verdicts, verdicts == 1 ? "" : "s", verdicts == 1 ? "s" : "", 0.05 * verdicts);
     if (count_runs(r, is_absent))
-        document_item(d, "Not measured: %s.", name_runs(names, r, is_absent));
+        document_item(d, "Not measured: %s.", name_runs(&names, r, is_absent));
 }
 
 void content_findings(struct document *d, const struct report *r)
 {
     document_heading(d, 2, "Findings");
     document_list(d);
+    if (!count_runs(r, is_compared))
+        document_item(d, "Only the baseline%s measured: there is nothing to compare with it yet.",
+                      count_runs(r, is_measured) == 1 ? " was" : " and its replicates were");
+    find_failures(d, r);
     find_exact(d, r);
-    find_inexact(d, r);
+    find_exceptions(d, r);
     find_targets(d, r);
     document_list_end(d);
     document_heading(d, 3, "Scope");

@@ -59,7 +59,7 @@ static json_t *layer_points(const struct report *r)
         const struct judgement *gap = &run->against_baseline.metric[METRIC_HELD_OUT].pair;
         bool compared = run->against_baseline.other >= 0;
         json_t *point =
-            json_pack("{s:s, s:i, s:I, s:o, s:o, s:o}", "target", words_target(target, &run->point.target), "layers",
+            json_pack("{s:s, s:i, s:I, s:o, s:o, s:o}", "target", words_target(target, run), "layers",
                       run->point.recompute.num_layers, "activation_bytes", (json_int_t)run->result.activation_bytes,
                       "gap", json_number(compared ? gap->gap : 0), "low", json_number(compared ? gap->low : 0), "high",
                       json_number(compared ? gap->high : 0));
@@ -72,7 +72,7 @@ static json_t *layer_points(const struct report *r)
 
 static json_t *chart_data(const struct report *r)
 {
-    json_t *names = json_array();
+    json_t *names = json_array(), *paired = json_array();
     int baseline = 0;
     int64_t window[2] = {0, 0};
     for (int i = 0; i < r->runs; i++) {
@@ -81,15 +81,16 @@ static json_t *chart_data(const struct report *r)
         if (i == r->baseline)
             baseline = (int)json_array_size(names);
         json_array_append_new(names, json_string(r->run[i].name));
+        json_array_append_new(paired, json_boolean(r->run[i].point.seed == r->run[r->baseline].point.seed));
         const struct judgement *loss = &r->run[i].against_baseline.metric[METRIC_LOSS].pair;
         if (r->run[i].against_baseline.other >= 0 && loss->last > window[1]) {
             window[0] = loss->first;
             window[1] = loss->last;
         }
     }
-    return json_pack("{s:o, s:i, s:f, s:[I, I], s:o, s:o}", "names", names, "baseline", baseline, "margin",
-                     r->run[r->baseline].point.verdict.margin, "window", (json_int_t)window[0], (json_int_t)window[1],
-                     "loss", loss_rows(r), "layers", layer_points(r));
+    return json_pack("{s:o, s:o, s:i, s:f, s:[I, I], s:o, s:o}", "names", names, "paired", paired, "baseline", baseline,
+                     "margin", r->run[r->baseline].point.verdict.margin, "window", (json_int_t)window[0],
+                     (json_int_t)window[1], "loss", loss_rows(r), "layers", layer_points(r));
 }
 
 /* JSON inside a script element: no '<' can close it, and JSON_ENSURE_ASCII keeps line separators out. */

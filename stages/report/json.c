@@ -24,12 +24,13 @@ static json_t *policy_json(const struct recompute_policy *p)
 
 static json_t *first_json(const struct run *run)
 {
-    const struct certificate_event *first = report_first_mismatch(run);
+    const struct certificate_event *first = certificate_first(run->certificate);
     if (!first)
         return json_null();
     enum block_op op = block_tensor_op(first->tensor);
-    return json_pack("{s:I, s:i, s:s, s:s, s:s, s:i, s:s}", "step", (json_int_t)first->step, "layer", first->layer,
-                     "op", op == OP_STORED_INPUT ? "stored_input" : block_op_name(op), "family", block_op_family(op),
+    return json_pack("{s:I, s:i, s:i, s:s, s:s, s:s, s:i, s:s}", "step", (json_int_t)first->step, "micro_batch",
+                     first->micro_batch, "layer", first->layer, "op",
+                     op == OP_STORED_INPUT ? "stored_input" : block_op_name(op), "family", block_op_family(op),
                      "tensor", block_tensor_name(first->tensor), "rank", first->rank, "accused",
                      accused_name(first->accused));
 }
@@ -37,8 +38,9 @@ static json_t *first_json(const struct run *run)
 static json_t *certificate_json(const struct run *run)
 {
     struct certificate_totals totals = certificate_total(run->certificate);
-    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "compared", (json_int_t)totals.compared, "expected_count",
-                     (json_int_t)run->expected_count, "mismatched", (json_int_t)totals.mismatched,
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "proof", proof_name(run_proof(run)), "every",
+                     (json_int_t)run->point.certificate.every, "compared", (json_int_t)totals.compared,
+                     "expected_count", (json_int_t)run->expected_count, "mismatched", (json_int_t)totals.mismatched,
                      "expected_mismatched", (json_int_t)totals.expected, "first", first_json(run));
 }
 
@@ -50,11 +52,13 @@ static json_t *pair_json(const struct judgement *j)
                      (json_int_t)j->first, "last_step", (json_int_t)j->last, "reason", word_or_null(j->reason));
 }
 
-static json_t *policy_verdict_json(const struct judgement *j)
+static json_t *policy_verdict_json(const struct contrast *c, enum gap_metric m)
 {
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:{s:i, s:i}, s:o, s:o}", "verdict", verdict_name(j->verdict), "gap",
-                     json_number(j->gap), "low", json_number(j->low), "high", json_number(j->high), "detectable",
+    const struct judgement *j = &c->metric[m].policy;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:{s:i, s:i}, s:i, s:o, s:o, s:o}", "verdict", verdict_name(j->verdict),
+                     "gap", json_number(j->gap), "low", json_number(j->low), "high", json_number(j->high), "detectable",
                      json_number(j->detectable), "replicates", "baseline", j->baselines, "candidate", j->candidates,
+                     "repeats", c->metric[m].repeats, "floor", word_or_null(noise_floor_name(c->metric[m].floor)),
                      "runs_needed", j->runs_needed ? json_integer(j->runs_needed) : json_null(), "reason",
                      word_or_null(j->reason));
 }
@@ -67,7 +71,7 @@ static json_t *contrast_json(const struct report *r, const struct contrast *c)
     for (int m = 0; m < GAP_METRICS; m++)
         json_object_set_new(object, metric_name(m),
                             json_pack("{s:o, s:o, s:f}", "pair", pair_json(&c->metric[m].pair), "policy",
-                                      policy_verdict_json(&c->metric[m].policy), "margin", c->metric[m].margin));
+                                      policy_verdict_json(c, m), "margin", c->metric[m].margin));
     return object;
 }
 
@@ -106,14 +110,15 @@ static json_t *run_json(const struct report *r, const struct run *run)
     bool known = run->state == RUN_MEASURED;
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:o}", "name", run->name, "status",
-                  run_state_name(run->state), "target", p->target.name, "simulated", target_is_simulated(&p->target),
-                  "replicate", word_or_null(p->replicate), "fault", word_or_null(p->fault_text), "module", "decoder",
-                  "recompute", policy_json(&p->recompute), "vit_recompute",
+                  run_state_name(run->state), "target", p->target.name, "simulated", run_is_simulated(run), "replicate",
+                  word_or_null(p->replicate), "fault", word_or_null(p->fault_text), "module", "decoder", "recompute",
+                  policy_json(&p->recompute), "vit_recompute",
                   p->vit_recompute.granularity == RECOMPUTE_NONE ? json_null() : policy_json(&p->vit_recompute),
                   "start", p->scratch || p->baseline ? "scratch" : "branch", "steps",
                   known && run->metrics ? json_integer(run->metric[run->metrics - 1].step) : json_null());
     if (!object)
         return NULL;
+    json_object_set_new(object, "planned_steps", json_integer(p->training.rule.steps));
     json_object_set_new(object, "certificate", known ? certificate_json(run) : json_null());
     json_object_set_new(object, "cause", json_null());
     json_object_set_new(object, "against", contrast_json(r, &run->against));
@@ -134,12 +139,13 @@ static json_t *run_json(const struct report *r, const struct run *run)
 
 static json_t *recommendation_json(const struct report *r, const struct recommendation *recommendation)
 {
-    const struct point *p = &r->run[recommendation->run >= 0 ? recommendation->run : recommendation->target_of].point;
+    const struct run *run = &r->run[recommendation->run >= 0 ? recommendation->run : recommendation->target_of];
+    const struct point *p = &run->point;
     bool found = recommendation->run >= 0;
-    return json_pack("{s:s, s:b, s:o, s:o, s:s}", "target", p->target.name, "simulated",
-                     target_is_simulated(&p->target), "recompute_num_layers",
-                     found ? json_integer(p->recompute.num_layers) : json_null(), "micro_batch_size",
-                     found ? json_integer(p->training.micro_batch_size) : json_null(), "why", recommendation->why);
+    return json_pack("{s:s, s:b, s:o, s:o, s:s}", "target", p->target.name, "simulated", run_is_simulated(run),
+                     "recompute_num_layers", found ? json_integer(p->recompute.num_layers) : json_null(),
+                     "micro_batch_size", found ? json_integer(p->training.micro_batch_size) : json_null(), "why",
+                     recommendation->why);
 }
 
 status report_json(json_t **out, const struct report *r)

@@ -1,5 +1,6 @@
 #include "stages/report/report.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,9 +57,10 @@ static status read_usage(struct run_usage *out, struct record *record)
     json_t *object = NULL;
     json_error_t error;
     json_int_t peak, resident;
+    double seconds, tokens_per_s; /* of the last session alone: see read_timing */
     TRY(read_json(&object, record, "usage.json"));
     if (json_unpack_ex(object, &error, JSON_STRICT, "{s:I, s:I, s:F, s:F}", "peak_bytes", &peak, "resident_bytes",
-                       &resident, "seconds", &out->seconds, "tokens_per_s", &out->tokens_per_s) != 0)
+                       &resident, "seconds", &seconds, "tokens_per_s", &tokens_per_s) != 0)
         st = FAIL(ERR_INPUT, "'%s': usage.json: %s; the record is from another version: run the point again",
                   record_path(record), error.text);
     else {
@@ -98,6 +100,47 @@ static status read_series(struct run *run, struct record *record)
     return OK;
 }
 
+/* Time of the steps that metrics.jsonl counts the tokens of. */
+struct timing {
+    const struct run *run;
+    double seconds;
+    int64_t tokens;
+};
+
+static status add_timing(void *self, json_t *object, const char *where)
+{
+    struct timing *timing = self;
+    const struct run *run = timing->run;
+    json_int_t step;
+    double seconds, tokens_per_s;
+    json_error_t error;
+    if (json_unpack_ex(object, &error, JSON_STRICT, "{s:I, s:F, s:F}", "step", &step, "seconds", &seconds,
+                       "tokens_per_s", &tokens_per_s) != 0)
+        return FAIL(ERR_INPUT, "%s: %s; the record is from another version: run the point again", where, error.text);
+    int64_t at = run->metrics ? step - run->metric[0].step : -1;
+    if (at < 0 || at >= run->metrics)
+        return FAIL(ERR_INPUT, "%s: metrics.jsonl has no step %" JSON_INTEGER_FORMAT "; run the point again", where,
+                    step);
+    timing->seconds += seconds;
+    timing->tokens += run->metric[at].tokens;
+    return OK;
+}
+
+/* Over all sessions of the run: a session knows only its own. */
+static status read_timing(struct run *run, struct record *record)
+{
+    const void *bytes;
+    size_t size;
+    char name[LAYOUT_PATH + 32];
+    struct timing timing = {.run = run};
+    TRY(record_read(record, "timing.jsonl", &bytes, &size));
+    snprintf(name, sizeof name, "%s: timing.jsonl", record_path(record));
+    TRY(jsonl_each(name, bytes, size, add_timing, &timing));
+    run->usage.seconds = timing.seconds;
+    run->usage.tokens_per_s = timing.seconds > 0 ? (double)timing.tokens / timing.seconds : NAN;
+    return OK;
+}
+
 /* Fills the run from its record; its point from config.json. */
 static status load_record(struct run *run, const char *path)
 {
@@ -111,6 +154,7 @@ static status load_record(struct run *run, const char *path)
     TRY_DONE(read_series(run, record));
     TRY_DONE(read_result(&run->result, record));
     TRY_DONE(read_usage(&run->usage, record));
+    TRY_DONE(read_timing(run, record));
     TRY_DONE(read_json(&run->environment, record, "environment.json"));
     TRY_DONE(read_json(&run->plans, record, "plans.json"));
     run->expected_count = report_expected_count(&run->point, run->metric, run->metrics);
@@ -131,19 +175,25 @@ static bool points_equal(const struct point *a, const struct point *b)
     return equal;
 }
 
+static bool policies_equal(const struct recompute_policy *a, const struct recompute_policy *b)
+{
+    return a->granularity == b->granularity && a->method == b->method && a->num_layers == b->num_layers &&
+           a->modules == b->modules && a->precision == b->precision;
+}
+
+/* Whether the forward draws its orders, but for the draws that make an arithmetic replicate. */
+static bool draws_forward(const struct point *p) { return p->random_forward && p->replicate[0] != 'a'; }
+
 /* True for the same run but for its replicate: everything that makes a name, compared field by field. */
 static bool replicates_of_each_other(const struct point *a, const struct point *b)
 {
-    const struct recompute_policy *p = &a->recompute, *q = &b->recompute, *v = &a->vit_recompute,
-                                  *w = &b->vit_recompute;
-    bool same_policy = p->granularity == q->granularity && p->method == q->method && p->num_layers == q->num_layers &&
-                       p->modules == q->modules && p->precision == q->precision;
-    bool same_vit_policy = v->granularity == w->granularity && v->method == w->method &&
-                           v->num_layers == w->num_layers && v->modules == w->modules && v->precision == w->precision;
     /* The trunk covers the branch's steps too, so the baseline's branched replicates are replicates of the trunk. */
     bool same_start = a->scratch == b->scratch || a->baseline || b->baseline;
-    return same_policy && same_vit_policy && same_start && !strcmp(a->target.name, b->target.name) &&
-           !strcmp(a->fault_text, b->fault_text) && a->training.micro_batch_size == b->training.micro_batch_size;
+    bool same_arithmetic = draws_forward(a) == draws_forward(b) && a->random_recompute == b->random_recompute;
+    bool same_target = !strcmp(a->target.name, b->target.name) && !strcmp(a->target.profile, b->target.profile);
+    return policies_equal(&a->recompute, &b->recompute) && policies_equal(&a->vit_recompute, &b->vit_recompute) &&
+           same_start && same_arithmetic && same_target && !strcmp(a->fault_text, b->fault_text) &&
+           a->training.micro_batch_size == b->training.micro_batch_size;
 }
 
 /* The point that run `index` replicates, or the first of the replicates whose point is not there. */

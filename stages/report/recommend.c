@@ -25,19 +25,42 @@ static const struct contrast *deciding_contrast(const struct run *run)
     return run->against.other >= 0 ? &run->against : &run->against_baseline;
 }
 
-static bool is_harmless(const struct run *run)
+static bool is_certified(const struct run *run)
 {
-    return run_is_certified(run) && bad_metric(deciding_contrast(run)) == GAP_METRICS;
+    enum proof proof = run_proof(run);
+    return proof == PROOF_EXACT || proof == PROOF_NOT_NEEDED;
+}
+
+/* The run that diverged of this one and the one it is judged against; NULL: neither. */
+static const struct run *diverged(const struct report *r, const struct run *run)
+{
+    const struct contrast *c = deciding_contrast(run);
+    if (c->other >= 0 && run_divergence(&r->run[c->other]))
+        return &r->run[c->other];
+    return run_divergence(run) ? run : NULL;
+}
+
+static bool is_harmless(const struct report *r, const struct run *run)
+{
+    return is_certified(run) && !diverged(r, run) && !run_stopped_early(run) &&
+           bad_metric(deciding_contrast(run)) == GAP_METRICS;
 }
 
 /* What is known against a run. */
 static void explain_harm(FILE *out, const struct report *r, const struct run *run)
 {
-    char certificate[WORDS];
+    char text[WORDS];
     const struct contrast *c = deciding_contrast(run);
     enum gap_metric m = bad_metric(c);
-    if (!run_is_certified(run))
-        fprintf(out, "%s: %s", run->name, words_certificate(certificate, run));
+    if (!is_certified(run))
+        fprintf(out, "%s: %s", run->name, words_certificate(text, run));
+    else if (run_stopped_early(run))
+        fprintf(out, "%s: %s", run->name, words_progress(text, run));
+    else if (diverged(r, run) == run)
+        fprintf(out, "%s: diverged at %s", run->name, words_divergence(text, run));
+    else if (diverged(r, run))
+        fprintf(out, "%s: %s, which it is judged against, itself diverged at %s", run->name, r->run[c->other].name,
+                words_divergence(text, &r->run[c->other]));
     else
         fprintf(out, "%s: %s %s from %s", run->name, metric_title(m),
                 is_bad(c->metric[m].policy.verdict) ? "DIVERGED" : "DIFFERS", r->run[c->other].name);
@@ -49,7 +72,7 @@ static void explain_choice(FILE *out, const struct report *r, const struct run *
     const struct contrast *c = deciding_contrast(run);
     fprintf(out, "%s recomputed: planned %s of %s on %s", words_policy(policy, &run->point.recompute),
             words_bytes(planned, run->point.planned_bytes), words_bytes(memory, run->point.target.memory_bytes),
-            words_target(target, &run->point.target));
+            words_target(target, run));
     if (run_recomputes(run))
         fprintf(out, "; certificate: %s", words_certificate(certificate, run));
     if (c->other >= 0 && runs_equal_weights(run, &r->run[c->other]))
@@ -68,14 +91,44 @@ static bool same_target(const struct run *a, const struct run *b)
     return !strcmp(a->point.target.name, b->point.target.name);
 }
 
+static bool is_candidate(const struct run *run, const struct run *of)
+{
+    return run->state == RUN_MEASURED && run_is_plain(run) && run->point.fits && same_target(run, of);
+}
+
+static bool has_reference_weights(const struct report *r, const struct run *run)
+{
+    const struct contrast *c = deciding_contrast(run);
+    return c->other >= 0 && runs_equal_weights(run, &r->run[c->other]);
+}
+
+/* More layers than the chosen ones cost time and no safety: which of them would do as well, by their certificates.
+ * `equal`: those with the weights of the run that they are judged against, or the others. */
+static void list_safe(FILE *out, const struct report *r, const struct run *chosen, bool equal)
+{
+    const struct run *last = NULL;
+    for (int i = 0; i < r->runs; i++) {
+        const struct run *run = &r->run[i];
+        if (!is_candidate(run, chosen) || !run_recomputes(run) || run == chosen || !is_harmless(r, run) ||
+            run->point.training.micro_batch_size != chosen->point.training.micro_batch_size ||
+            has_reference_weights(r, run) != equal)
+            continue;
+        fprintf(out, "%s%d", last ? ", " : "; also safe by certificate: ", run->point.recompute.num_layers);
+        last = run;
+    }
+    if (last && equal)
+        fprintf(out, " (bit-identical to %s)", r->run[deciding_contrast(last)->other].name);
+    else if (last)
+        fputs(" (no difference found, weights not bit-identical)", out);
+}
+
 /* The measured plain run of the target with the fewest recomputed layers beyond `least`; NULL: none. */
 static const struct run *next_candidate(const struct report *r, const struct run *of, int least)
 {
     const struct run *best = NULL;
     for (int i = 0; i < r->runs; i++) {
         const struct run *run = &r->run[i];
-        if (run->state == RUN_MEASURED && run_is_plain(run) && run->point.fits && same_target(run, of) &&
-            run->point.recompute.num_layers > least &&
+        if (is_candidate(run, of) && run->point.recompute.num_layers > least &&
             (!best || run->point.recompute.num_layers < best->point.recompute.num_layers))
             best = run;
     }
@@ -92,7 +145,7 @@ static status recommend_for(struct recommendation *out, const struct report *r, 
         return FAIL(ERR_MEMORY, "no memory for a recommendation");
     int least = -1;
     const struct run *run;
-    while ((run = next_candidate(r, &r->run[of], least)) && !is_harmless(run)) {
+    while ((run = next_candidate(r, &r->run[of], least)) && !is_harmless(r, run)) {
         fputs(least < 0 ? "not " : "; not ", why);
         explain_harm(why, r, run);
         least = run->point.recompute.num_layers;
@@ -101,8 +154,10 @@ static status recommend_for(struct recommendation *out, const struct report *r, 
         out->run = (int)(run - r->run);
         fputs(least < 0 ? "" : "; so ", why);
         explain_choice(why, r, run);
+        list_safe(why, r, run, true);
+        list_safe(why, r, run, false);
     } else if (least < 0)
-        fprintf(why, "no measured point of %s fits its memory", words_target(target, &r->run[of].point.target));
+        fprintf(why, "no measured point of %s fits its memory", words_target(target, &r->run[of]));
     return fclose(why) == 0 ? OK : FAIL(ERR_MEMORY, "no memory for a recommendation");
 }
 
@@ -128,7 +183,7 @@ static void print_config(FILE *out, const struct report *r, const struct recomme
     const struct run *run = &r->run[recommendation->run];
     const struct point *p = &run->point;
     char target[WORDS];
-    fprintf(out, "# %s: recommended by the report of study %s\n# %s\n", words_target(target, &p->target), r->study,
+    fprintf(out, "# %s: recommended by the report of study %s\n# %s\n", words_target(target, run), r->study,
             recommendation->why);
     /* Megatron-LM's block with 0 layers stores everything. */
     fprintf(out,
@@ -206,10 +261,9 @@ static bool run_says(const struct run *run, const char *word)
 
 status report_fail_on(const struct report *r, const char *word)
 {
-    char names[1024] = "";
-    size_t used = 0;
+    struct names names = {0};
     for (int i = 0; i < r->runs; i++)
-        if (run_says(&r->run[i], word) && used < sizeof names)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", r->run[i].name);
-    return used ? FAIL(ERR_RESULT, "%s: %s", word, names) : OK;
+        if (run_says(&r->run[i], word))
+            names_add(&names, r->run[i].name);
+    return names.used ? FAIL(ERR_RESULT, "%s: %s", word, names_text(&names)) : OK;
 }

@@ -23,11 +23,21 @@ const char *run_state_name(enum run_state s); /* "measured", "missing", "does no
 
 enum gap_metric { METRIC_LOSS, METRIC_HELD_OUT, METRIC_GRAD_NORM, GAP_METRICS };
 
+/* Which spread between runs a policy's verdict measures a gap with. The two are never mixed in one sample. */
+enum noise_floor {
+    FLOOR_NONE,
+    FLOOR_SEED,      /* runs with other data order, dropout and, from scratch, weights */
+    FLOOR_ARITHMETIC /* runs whose sums are taken in other orders, and nothing else */
+};
+const char *noise_floor_name(enum noise_floor f); /* "", "seed", "arithmetic" */
+
 /* One run against another. */
 struct contrast {
     int other; /* -1: not compared */
     struct {
         struct judgement pair, policy;
+        enum noise_floor floor; /* of the policy; FLOOR_NONE: without 2 runs of one kind on each side */
+        int repeats;            /* of the policy: runs left out, as their weights equal those of another */
         double margin;
     } metric[GAP_METRICS];
 };
@@ -39,7 +49,7 @@ struct run_result {
     uint64_t planned_activation_bytes, activation_bytes, expected_compared;
 };
 
-/* usage.json, measured */
+/* Measured: memory from usage.json, of the last session; time from timing.jsonl, of all steps. */
 struct run_usage {
     uint64_t peak_bytes, resident_bytes;
     double seconds, tokens_per_s;
@@ -100,22 +110,37 @@ status report_judge(struct report *r);
  * in metrics.jsonl, independently of the certificate and of the plan that it followed. */
 uint64_t report_expected_count(const struct point *p, const struct metric *metric, int64_t metrics);
 
-/* The mismatch that comes first: by step, micro-batch, layer. NULL: none. */
-const struct certificate_event *report_first_mismatch(const struct run *run);
-
 /* Downstream scores of the last evaluation, summed over the held-out files. False: none were taken. */
 bool report_scores(struct score *total, const struct run *run);
 
-/* Certificate complete (compared = expected) and without mismatch that the policy does not announce. */
-bool run_is_certified(const struct run *run);
+/* What a measured run's certificate proves. */
+enum proof {
+    PROOF_NOT_NEEDED, /* nothing is recomputed */
+    PROOF_EXACT,      /* every tensor that was due was compared, and had the bits of the first forward */
+    PROOF_MISMATCH,   /* at least one had other bits */
+    PROOF_INCOMPLETE, /* fewer were compared than were due */
+    PROOF_NONE,       /* none was due and none compared: no step was sampled */
+    PROOF_ANNOUNCED,  /* FP32 recompute: other bits by design, and nobody judges how large the differences are */
+    PROOFS
+};
+const char *proof_name(enum proof p); /* "not needed", "bit-exact", "mismatch", "incomplete", "none", "announced" */
+enum proof run_proof(const struct run *run);
+
 bool run_recomputes(const struct run *run);
+/* The first step whose loss or gradient norm is not finite; NULL: none. */
+const struct metric *run_divergence(const struct run *run);
+/* Measured, and ended before its schedule did. */
+bool run_stopped_early(const struct run *run);
 /* A point of the study proper: no replicate, no planted fault, no drawn arithmetic, `block` or nothing in BF16, the
  * study's default start. */
 bool run_is_plain(const struct run *run);
 /* Weights at the end bit-equal. */
 bool runs_equal_weights(const struct run *a, const struct run *b);
-/* The profile is an arithmetic that stands in for a card on the CPU. */
-bool target_is_simulated(const struct point_target *target);
+/* An arithmetic that stands in for a card. A record says which backend made it, and only "cuda" is a card; without a
+ * record the profile's name is all there is. */
+bool run_is_simulated(const struct run *run);
+/* NULL: not evaluated after this step. */
+const struct evaluation *run_evaluation(const struct run *run, int64_t step);
 
 status report_recommend(struct report *r);
 

@@ -44,24 +44,36 @@ const char *words_bytes(char text[WORDS], uint64_t bytes)
     return text;
 }
 
+/* What rounds to zero has no sign. */
+static const char *signed_gap(char text[COUNT], double value)
+{
+    snprintf(text, COUNT, "%+.5f", value);
+    if (strspn(text, "+-0.") == strlen(text))
+        memmove(text, text + 1, strlen(text));
+    return text;
+}
+
 const char *words_gap(char text[WORDS], const struct judgement *j)
 {
+    char gap[COUNT], low[COUNT], high[COUNT];
     if (isnan(j->gap))
         snprintf(text, WORDS, "-");
     else if (j->verdict == VERDICT_IDENTICAL)
         snprintf(text, WORDS, "0, equal bits");
     else if (isnan(j->low))
-        snprintf(text, WORDS, "%+.5f", j->gap);
+        snprintf(text, WORDS, "%s", signed_gap(gap, j->gap));
     else
-        snprintf(text, WORDS, "%+.5f [%+.5f, %+.5f]", j->gap, j->low, j->high);
+        snprintf(text, WORDS, "%s [%s, %s]", signed_gap(gap, j->gap), signed_gap(low, j->low),
+                 signed_gap(high, j->high));
     return text;
 }
 
 const char *words_gap_short(char text[WORDS], const struct judgement *j)
 {
+    char gap[COUNT];
     if (isnan(j->low) || j->verdict == VERDICT_IDENTICAL)
         return words_gap(text, j);
-    snprintf(text, WORDS, "%+.5f \u00b1 %.5f", j->gap, (j->high - j->low) / 2);
+    snprintf(text, WORDS, "%s \u00b1 %.5f", signed_gap(gap, j->gap), (j->high - j->low) / 2);
     return text;
 }
 
@@ -76,9 +88,9 @@ const char *words_detectable(char text[WORDS], const struct judgement *j)
     return text;
 }
 
-const char *words_target(char text[WORDS], const struct point_target *t)
+const char *words_target(char text[WORDS], const struct run *run)
 {
-    snprintf(text, WORDS, "%s%s", t->name, target_is_simulated(t) ? " (simulated)" : "");
+    snprintf(text, WORDS, "%s%s", run->point.target.name, run_is_simulated(run) ? " (simulated)" : "");
     return text;
 }
 
@@ -100,7 +112,7 @@ const char *words_policy(char text[WORDS], const struct recompute_policy *p)
 
 const char *words_mismatch(char text[WORDS], const struct run *run)
 {
-    const struct certificate_event *first = report_first_mismatch(run);
+    const struct certificate_event *first = certificate_first(run->certificate);
     if (!first) {
         snprintf(text, WORDS, "none");
         return text;
@@ -120,16 +132,65 @@ const char *words_certificate(char text[WORDS], const struct run *run)
 {
     struct certificate_totals totals = certificate_total(run->certificate);
     char bad[COUNT], all[COUNT], due[COUNT];
-    if (totals.compared == 0 && run->expected_count == 0)
+    long long every = (long long)run->point.certificate.every;
+    words_count(all, totals.compared);
+    words_count(bad, totals.mismatched);
+    switch (run_proof(run)) {
+    case PROOF_NOT_NEEDED:
         snprintf(text, WORDS, "nothing to compare");
-    else if (totals.compared != run->expected_count)
-        snprintf(text, WORDS, "INCOMPLETE: %s of %s tensors compared, %s mismatched", words_count(all, totals.compared),
-                 words_count(due, run->expected_count), words_count(bad, totals.mismatched));
-    else
-        snprintf(text, WORDS, "%s of %s tensors mismatched", words_count(bad, totals.mismatched),
-                 words_count(all, totals.compared));
+        return text;
+    case PROOF_NONE:
+        snprintf(text, WORDS, "not certified: no step was compared (certificate.every is %lld)", every);
+        return text;
+    case PROOF_ANNOUNCED:
+        snprintf(text, WORDS, "%s of %s tensors differ as announced by FP32", words_count(bad, totals.expected), all);
+        break;
+    default:
+        if (totals.compared != run->expected_count)
+            snprintf(text, WORDS, "INCOMPLETE: %s of %s tensors compared, %s mismatched", all,
+                     words_count(due, run->expected_count), bad);
+        else
+            snprintf(text, WORDS, "%s of %s tensors mismatched", bad, all);
+    }
     size_t used = strlen(text);
-    if (totals.expected)
-        snprintf(text + used, WORDS - used, ", %s announced by FP32", words_count(bad, totals.expected));
+    if (every > 1)
+        snprintf(text + used, WORDS - used, ", sampled: only steps divisible by %lld", every);
     return text;
+}
+
+const char *words_progress(char text[WORDS], const struct run *run)
+{
+    snprintf(text, WORDS, "%s step %" PRId64 " of %" PRId64, run_stopped_early(run) ? "stopped at" : "reached",
+             run->result.steps_done, run->point.training.rule.steps);
+    return text;
+}
+
+const char *words_divergence(char text[WORDS], const struct run *run)
+{
+    const struct metric *m = run_divergence(run);
+    if (m)
+        snprintf(text, WORDS, "step %" PRId64 " (%s is not finite)", m->step,
+                 isfinite(m->loss) ? "gradient norm" : "loss");
+    else
+        snprintf(text, WORDS, "no step");
+    return text;
+}
+
+/* ---- lists of names ---- */
+
+void names_add(struct names *n, const char *name)
+{
+    enum { MORE = 32 }; /* room for " and 2147483647 more" */
+    size_t needed = strlen(name) + 2;
+    if (n->more || n->used + needed + MORE > sizeof n->text)
+        n->more++;
+    else
+        n->used += (size_t)snprintf(n->text + n->used, sizeof n->text - n->used, "%s%s", n->used ? ", " : "", name);
+}
+
+const char *names_text(struct names *n)
+{
+    if (n->more)
+        snprintf(n->text + n->used, sizeof n->text - n->used, " and %d more", n->more);
+    return n->text;
 }

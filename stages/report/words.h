@@ -12,10 +12,21 @@ const char *words_bytes(char text[WORDS], uint64_t bytes);                /* "1.
 const char *words_gap(char text[WORDS], const struct judgement *j);       /* "+0.0021 [+0.0003, +0.0039]" */
 const char *words_gap_short(char text[WORDS], const struct judgement *j); /* "+0.0021 ± 0.0018" */
 const char *words_detectable(char text[WORDS], const struct judgement *j);
-const char *words_target(char text[WORDS], const struct point_target *t);     /* "l40s (simulated)" */
+const char *words_target(char text[WORDS], const struct run *run);            /* "l40s (simulated)" */
 const char *words_policy(char text[WORDS], const struct recompute_policy *p); /* "24 layers", "nothing", ... */
 const char *words_mismatch(char text[WORDS], const struct run *run);    /* "step 151, layer 3, attention_dropout ..." */
 const char *words_certificate(char text[WORDS], const struct run *run); /* "0 of 2,995,200 tensors mismatched" */
+const char *words_progress(char text[WORDS], const struct run *run);    /* "stopped at step 80 of 250" */
+const char *words_divergence(char text[WORDS], const struct run *run);  /* "step 151 (loss is not finite)" */
+
+/* "a, b, c", or "a, b and 17 more" where they would not fit. Begins as {0}. */
+struct names {
+    char text[1024];
+    size_t used;
+    int more;
+};
+void names_add(struct names *n, const char *name);
+const char *names_text(struct names *n); /* once, when all were added */
 
 /* JSON has no infinities: what is not finite is null. */
 json_t *json_number(double value);
