@@ -342,6 +342,9 @@ static status read_line(void *self, json_t *object, const char *where)
                     p->index, r->count);
     if (p->baseline != (r->count == 0))
         return FAIL(ERR_INPUT, "%s: the baseline is the first line and no other; plan the study again", where);
+    if (strcmp(p->study, r->point[0].study))
+        return FAIL(ERR_INPUT, "%s: is of study '%s', the first line of '%s'; plan the study again", where, p->study,
+                    r->point[0].study);
     for (int i = 0; i < r->count; i++)
         if (!strcmp(r->point[i].name, p->name))
             return FAIL(ERR_INPUT, "%s: '%s' is line %d as well; plan the study again", where, p->name, i + 1);

@@ -258,6 +258,24 @@ static const struct {
     const char *text, *said;
 } foreign[] = {{"", "holds no points"}, {"{}\n", ":1: \"study\""}, {"{", ":1: "}, {"study: demo\n", ":1: "}};
 
+START_TEST(points_of_two_studies_are_refused)
+{
+    const char *path = temporary_path("points.jsonl");
+    char *text;
+    size_t size;
+    struct point *points;
+    int count;
+    write_points(path, "second", 1, false);
+    ck_ok(file_read(path, 1 << 20, &text, &size));
+    char *name = strstr(strchr(text, '\n'), "\"study\":\"") + strlen("\"study\":\"");
+    *name ^= 1;
+    ck_ok(file_write(path, text, size));
+    free(text);
+    ck_assert_int_eq(points_read(&points, &count, path), ERR_INPUT);
+    ck_said(":2: is of study '");
+}
+END_TEST
+
 START_TEST(foreign_points_file_is_refused)
 {
     const char *path = temporary_path("points.jsonl");
@@ -310,6 +328,7 @@ int main(void)
         {damaged_point_is_refused_with_file_line_and_field, COUNT(damages)},
         {points_are_read_and_found_by_name, 1},
         {points_out_of_order_are_refused, COUNT(disorders)},
+        {points_of_two_studies_are_refused, 1},
         {foreign_points_file_is_refused, COUNT(foreign)},
         {reference_stores_everything_and_is_otherwise_alike, 1},
         {trunk_is_the_reference_of_branches, 1},
