@@ -286,12 +286,18 @@ START_TEST(recommendation_is_the_fewest_harmless_layers)
     ck_contains(r.recommendation[1].why, "; also safe by certificate: 2, 4 (bit-identical to l40s-r0)");
     report_free(&r);
 
+    runs[3].weights = NULL; /* r4 has other weights than r0, which its certificate does not explain */
+    synthetic_study_judge(&r, &study);
+    ck_contains(r.recommendation[1].why, "; also safe by certificate: 2 (bit-identical to l40s-r0)");
+    report_free(&r);
+    runs[3].weights = demo_runs[R4].weights;
+
     runs[1].too_large = true; /* r0 does not fit: r2 is the fewest */
     synthetic_study_judge(&r, &study);
     ck_assert_int_eq(r.recommendation[1].run, 2);
     ck_contains(r.recommendation[1].why, "0 of 7,800 tensors mismatched");
     ck_contains(r.recommendation[1].why, "simulated");
-    ck_contains(r.recommendation[1].why, "; also safe by certificate: 4 (no difference found");
+    ck_contains(r.recommendation[1].why, "; also safe by certificate: 4 (without a run that stores everything");
     report_free(&r);
 
     runs[2].mismatch_step = FIRST; /* and r2 is refuted */

@@ -96,30 +96,24 @@ static bool is_candidate(const struct run *run, const struct run *of)
     return run->state == RUN_MEASURED && run_is_plain(run) && run->point.fits && same_target(run, of);
 }
 
-static bool has_reference_weights(const struct report *r, const struct run *run)
-{
-    const struct contrast *c = deciding_contrast(run);
-    return c->other >= 0 && runs_equal_weights(run, &r->run[c->other]);
-}
-
 /* More layers than the chosen ones cost time and no safety: which of them would do as well, by their certificates.
- * `equal`: those with the weights of the run that they are judged against, or the others. */
-static void list_safe(FILE *out, const struct report *r, const struct run *chosen, bool equal)
+ * `with_r0`: those that were compared with the same target's r0, and must have its weights; or those that had none. */
+static void list_safe(FILE *out, const struct report *r, const struct run *chosen, bool with_r0)
 {
     const struct run *last = NULL;
     for (int i = 0; i < r->runs; i++) {
         const struct run *run = &r->run[i];
         if (!is_candidate(run, chosen) || !run_recomputes(run) || run == chosen || !is_harmless(r, run) ||
             run->point.training.micro_batch_size != chosen->point.training.micro_batch_size ||
-            has_reference_weights(r, run) != equal)
+            (run->against.other >= 0) != with_r0 || (with_r0 && !runs_equal_weights(run, &r->run[run->against.other])))
             continue;
         fprintf(out, "%s%d", last ? ", " : "; also safe by certificate: ", run->point.recompute.num_layers);
         last = run;
     }
-    if (last && equal)
-        fprintf(out, " (bit-identical to %s)", r->run[deciding_contrast(last)->other].name);
+    if (last && with_r0)
+        fprintf(out, " (bit-identical to %s)", r->run[last->against.other].name);
     else if (last)
-        fputs(" (no difference found, weights not bit-identical)", out);
+        fputs(" (without a run that stores everything, to compare weights with)", out);
 }
 
 /* The measured plain run of the target with the fewest recomputed layers beyond `least`; NULL: none. */
