@@ -178,6 +178,8 @@ static status begin(struct trainer *t, struct record *baseline)
     for (int i = 0; i < SERIES; i++)
         snprintf(offsets[i].file, sizeof offsets[i].file, "%s", trainer_series_name[i]);
     TRY(live_checkpoint_find(t->live, t->configuration, &step, &folder, offsets, SERIES));
+    if (live_note(t->live))
+        printf("%s: %s\n", t->point->name, live_note(t->live));
     bool expects = t->point->recompute.precision == F32 && t->point->training.storage == BF16;
     if (step)
         TRY(read_certificate(t, folder));
