@@ -18,15 +18,11 @@ struct element {
 
 INLINE struct element element_of(const struct view *v, int64_t row, int64_t col, enum dtype unit)
 {
-    int64_t bits = 0;
+    uint64_t bits = element_bits(v, row, col, unit);
     const struct view rounded = view_of(&bits, unit, 1, 1);
-    if (v->type == unit)
-        memcpy(&bits, view_at(v, row, col), dtype_bytes(unit));
-    else
-        element_store(&rounded, 0, 0, element_load(v, row, col));
     const int sign_bit = 8 * (int)dtype_bytes(unit) - 1;
-    const int64_t magnitude = (int64_t)((uint64_t)bits & (((uint64_t)1 << sign_bit) - 1));
-    const bool negative = (uint64_t)bits >> sign_bit & 1;
+    const int64_t magnitude = (int64_t)(bits & (((uint64_t)1 << sign_bit) - 1));
+    const bool negative = bits >> sign_bit & 1;
     return (struct element){element_load(&rounded, 0, 0), negative ? -magnitude - 1 : magnitude};
 }
 

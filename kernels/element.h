@@ -46,4 +46,17 @@ static inline void element_store(const struct view *v, int64_t row, int64_t col,
     }
 }
 
+/* The storage bits of an element as `type`: those that are stored where nothing is to be rounded. */
+static inline __attribute__((always_inline)) uint64_t element_bits(const struct view *v, int64_t row, int64_t col,
+                                                                   enum dtype type)
+{
+    uint64_t bits = 0;
+    const struct view rounded = view_of(&bits, type, 1, 1);
+    if (v->type == type)
+        memcpy(&bits, view_at(v, row, col), dtype_bytes(type));
+    else
+        element_store(&rounded, 0, 0, element_load(v, row, col));
+    return bits;
+}
+
 #endif

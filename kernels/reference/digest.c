@@ -3,20 +3,8 @@
 #include "kernels/element.h"
 #include "kernels/reference/reference.h"
 
-/* The storage bits of one element as type `as`; where nothing is rounded, exactly the bits that are stored. The low bytes
- * of a word come first in memory: files and digests of Rematch are those of little-endian machines. */
-static uint64_t element_bits(const struct view *x, int64_t row, int64_t col, enum dtype as)
-{
-    uint64_t bits = 0;
-    const struct view rounded = view_of(&bits, as, 1, 1);
-    if (x->type == as)
-        memcpy(&bits, view_at(x, row, col), dtype_bytes(as));
-    else
-        element_store(&rounded, 0, 0, element_load(x, row, col));
-    return bits;
-}
-
-/* Word j of a row: its elements from the low bits up, zeros behind the row's end. */
+/* Word j of a row: its elements from the low bits up, zeros behind the row's end. The low bytes of a word come first in
+ * memory: files and digests of Rematch are those of little-endian machines. */
 static uint64_t row_word(const struct view *x, int64_t row, int64_t j, enum dtype as)
 {
     const int64_t per_word = 8 / (int64_t)dtype_bytes(as);
