@@ -18,12 +18,11 @@ struct element {
 
 INLINE struct element element_of(const struct view *v, int64_t row, int64_t col, enum dtype unit)
 {
-    uint64_t bits = element_bits(v, row, col, unit);
-    const struct view rounded = view_of(&bits, unit, 1, 1);
+    const uint64_t bits = element_bits(v, row, col, unit);
     const int sign_bit = 8 * (int)dtype_bytes(unit) - 1;
     const int64_t magnitude = (int64_t)(bits & (((uint64_t)1 << sign_bit) - 1));
     const bool negative = bits >> sign_bit & 1;
-    return (struct element){element_load(&rounded, 0, 0), negative ? -magnitude - 1 : magnitude};
+    return (struct element){element_of_bits(bits, unit), negative ? -magnitude - 1 : magnitude};
 }
 
 /* 0, 1, 2, then (2^(i-2), 2^(i-1)] for bucket i >= 3, the last of them open. */

@@ -10,53 +10,59 @@
 
 #include "kernels/tensor.h"
 
-static inline double element_load(const struct view *v, int64_t row, int64_t col)
+/* The number that the low bits of `bits` store as `type`, and the bits that store a number, rounded. */
+static inline double element_of_bits(uint64_t bits, enum dtype type)
 {
-    const void *at = view_at(v, row, col);
-    switch (v->type) {
+    double value;
+    switch (type) {
     case BF16:
-        return (double)bf16_to_f32(*(const uint16_t *)at);
+        return (double)bf16_to_f32((uint16_t)bits);
     case F32:
-        return (double)*(const float *)at;
+        return (double)f32_of_bits((uint32_t)bits);
     case F64:
-        return *(const double *)at;
+        memcpy(&value, &bits, sizeof value);
+        return value;
     case I32:
-        return (double)*(const int32_t *)at;
+        return (double)(int32_t)bits;
     }
     return 0;
 }
 
-/* `value` must be in range where the view is I32. */
-static inline void element_store(const struct view *v, int64_t row, int64_t col, double value)
-{
-    void *at = view_at(v, row, col);
-    switch (v->type) {
-    case BF16:
-        *(uint16_t *)at = bf16_of_f32((float)value);
-        return;
-    case F32:
-        *(float *)at = (float)value;
-        return;
-    case F64:
-        *(double *)at = value;
-        return;
-    case I32:
-        *(int32_t *)at = (int32_t)value;
-        return;
-    }
-}
-
-/* The storage bits of an element as `type`: those that are stored where nothing is to be rounded. */
-static inline __attribute__((always_inline)) uint64_t element_bits(const struct view *v, int64_t row, int64_t col,
-                                                                   enum dtype type)
+/* `value` must be in range where the type is I32. */
+static inline uint64_t element_rounded(double value, enum dtype type)
 {
     uint64_t bits = 0;
-    const struct view rounded = view_of(&bits, type, 1, 1);
-    if (v->type == type)
-        memcpy(&bits, view_at(v, row, col), dtype_bytes(type));
-    else
-        element_store(&rounded, 0, 0, element_load(v, row, col));
+    switch (type) {
+    case BF16:
+        return bf16_of_f32((float)value);
+    case F32:
+        return f32_bits((float)value);
+    case F64:
+        memcpy(&bits, &value, sizeof bits);
+        return bits;
+    case I32:
+        return (uint32_t)(int32_t)value;
+    }
     return bits;
+}
+
+/* The bits of an element as `type`: those that are stored, where nothing is to be rounded. */
+static inline uint64_t element_bits(const struct view *v, int64_t row, int64_t col, enum dtype type)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, view_at(v, row, col), dtype_bytes(v->type));
+    return v->type == type ? bits : element_rounded(element_of_bits(bits, v->type), type);
+}
+
+static inline double element_load(const struct view *v, int64_t row, int64_t col)
+{
+    return element_of_bits(element_bits(v, row, col, v->type), v->type);
+}
+
+static inline void element_store(const struct view *v, int64_t row, int64_t col, double value)
+{
+    uint64_t bits = element_rounded(value, v->type);
+    memcpy(view_at(v, row, col), &bits, dtype_bytes(v->type));
 }
 
 #endif
