@@ -90,12 +90,6 @@ status device_take_view(struct device *d, const char *name, enum dtype type, int
     return device_take(d, name, view_bytes(out), &out->data);
 }
 
-void device_poison(struct device *d, int byte)
-{
-    for (int i = 0; i < d->span_count; i++)
-        memset(d->arena + d->spans[i].offset, byte, d->spans[i].bytes);
-}
-
 status device_check_guards(const struct device *d)
 {
     for (int i = 0; i < d->span_count; i++) {

@@ -52,9 +52,6 @@ status device_take(struct device *d, const char *name, size_t bytes, void **out)
 status device_take_view(struct device *d, const char *name, enum dtype type, int64_t rows, int64_t cols,
                         struct view *out);
 
-/* Fills every span (not the guards) with `byte` again. */
-void device_poison(struct device *d, int byte);
-
 /* ERR_DEVICE naming the first span beside which a guard byte changed. */
 status device_check_guards(const struct device *d);
 

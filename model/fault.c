@@ -20,8 +20,6 @@ static const struct {
 };
 enum { KINDS = sizeof faults / sizeof *faults };
 
-const char *fault_name(enum fault_kind kind) { return faults[kind].name; }
-
 static bool whole_number(const char *text, const char **end, int64_t *out)
 {
     char *stop;

@@ -25,7 +25,6 @@ struct fault {
 
 /* "" or NULL gives FAULT_NONE. ERR_USAGE names the part that is wrong and what is known. */
 status fault_parse(struct fault *out, const char *text);
-const char *fault_name(enum fault_kind kind);
 
 /* ERR_USAGE when the fault can never act: no layer of its range is rebuilt with an op that it touches, or it begins after
  * the last step, or its rank does not exist. A detector must not be judged by what never happened. */

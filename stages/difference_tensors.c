@@ -6,6 +6,7 @@
 #include "data/safetensors.h"
 #include "kernels/compare.h"
 #include "stages/difference.h"
+#include "stages/layout.h"
 
 /* ---- every tensor that a run may leave, in the order in which a step makes them ---- */
 
@@ -289,11 +290,8 @@ done:
 
 static bool dump_step(const char *member, int64_t *step)
 {
-    char again[96];
-    if (sscanf(member, "dump-%" SCNd64, step) != 1)
-        return false;
-    snprintf(again, sizeof again, "dump-%" PRId64 ".safetensors", *step);
-    return !strcmp(member, again);
+    char again[LAYOUT_MEMBER];
+    return sscanf(member, "dump-%" SCNd64, step) == 1 && !strcmp(member, layout_dump(again, *step));
 }
 
 /* The smallest dumped step after `after` that both records have; -1: none. */
@@ -311,12 +309,10 @@ static int64_t next_dump(const struct side *a, const struct side *b, int64_t aft
 status difference_tensors(json_t **out, FILE *lines, struct side *a, struct side *b)
 {
     status st = OK;
-    char member[96];
+    char member[LAYOUT_MEMBER];
     json_t *list = json_array();
-    for (int64_t step = next_dump(a, b, -1); step >= 0; step = next_dump(a, b, step)) {
-        snprintf(member, sizeof member, "dump-%" PRId64 ".safetensors", step);
-        TRY_DONE(compare_member(list, lines, member, a, b));
-    }
+    for (int64_t step = next_dump(a, b, -1); step >= 0; step = next_dump(a, b, step))
+        TRY_DONE(compare_member(list, lines, layout_dump(member, step), a, b));
     if (record_find(a->record, "final.safetensors") && record_find(b->record, "final.safetensors"))
         TRY_DONE(compare_member(list, lines, "final.safetensors", a, b));
     *out = json_incref(list);

@@ -2,6 +2,7 @@
 #ifndef REMATCH_STAGES_LAYOUT_H
 #define REMATCH_STAGES_LAYOUT_H
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "data/record.h"
@@ -34,6 +35,27 @@ static inline const char *layout_work(char path[LAYOUT_PATH], const char *run, c
 {
     snprintf(path, LAYOUT_PATH, "%s/work/%s", run, point);
     return path;
+}
+
+/* A rank's part of a checkpoint: "FOLDER/state-0.safetensors", "FOLDER/certificate-0.bin". */
+static inline const char *layout_state_part(char path[LAYOUT_PATH], const char *folder, int rank)
+{
+    snprintf(path, LAYOUT_PATH, "%s/state-%d.safetensors", folder, rank);
+    return path;
+}
+
+static inline const char *layout_certificate_part(char path[LAYOUT_PATH], const char *folder, int rank)
+{
+    snprintf(path, LAYOUT_PATH, "%s/certificate-%d.bin", folder, rank);
+    return path;
+}
+
+/* The member that holds the tensors of a step. */
+enum { LAYOUT_MEMBER = 64 };
+static inline const char *layout_dump(char member[LAYOUT_MEMBER], int64_t step)
+{
+    snprintf(member, LAYOUT_MEMBER, "dump-%" PRId64 ".safetensors", step);
+    return member;
 }
 
 #endif

@@ -1,7 +1,6 @@
 #include "stages/trainer.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "data/file.h"
 #include "stages/dump.h"
+#include "stages/layout.h"
 #include "stages/scores.h"
 #include "stages/state.h"
 #include "stages/trainer_internal.h"
@@ -115,9 +115,8 @@ static status train_and_reduce(struct trainer *t, int64_t step, struct sequences
     const struct view *gradient = decoder_gradients(t->decoder, &groups);
     TRY_DONE(comm_sum_in_order(t->request->comm, gradient, groups));
     if (dump) {
-        char file[64];
-        snprintf(file, sizeof file, "dump-%" PRId64 ".safetensors", step);
-        TRY_DONE(dump_write(dump, live_path(t->live, file), &t->point->model, step));
+        char member[LAYOUT_MEMBER];
+        TRY_DONE(dump_write(dump, live_path(t->live, layout_dump(member, step)), &t->point->model, step));
     }
     TRY_DONE(decoder_end_step(t->decoder));
 done:
@@ -171,12 +170,11 @@ done:
 
 static status write_certificate(struct trainer *t, const char *folder)
 {
-    char path[4096];
+    char path[LAYOUT_PATH];
     void *bytes;
     size_t size;
-    snprintf(path, sizeof path, "%s/certificate-%d.bin", folder, comm_rank(t->request->comm));
     TRY(certificate_write(t->certificate, &bytes, &size));
-    status st = file_write(path, bytes, size);
+    status st = file_write(layout_certificate_part(path, folder, comm_rank(t->request->comm)), bytes, size);
     free(bytes);
     return st;
 }
@@ -185,14 +183,14 @@ status trainer_checkpoint(struct trainer *t)
 {
     struct live_offset offsets[SERIES];
     const char *folder;
-    char path[4096];
+    char path[LAYOUT_PATH];
     for (int i = 0; i < SERIES; i++) {
         TRY(jsonl_sync(t->series[i]));
         snprintf(offsets[i].file, sizeof offsets[i].file, "%s", trainer_series_name[i]);
         offsets[i].offset = jsonl_offset(t->series[i]);
     }
     TRY(live_checkpoint_begin(t->live, t->step, &folder));
-    snprintf(path, sizeof path, "%s/state-%d.safetensors", folder, comm_rank(t->request->comm));
+    layout_state_part(path, folder, comm_rank(t->request->comm));
     TRY(state_write(path, t->decoder, &t->point->model, STATE_MASTER | STATE_MOMENTS | STATE_STALE, t->step));
     TRY(write_certificate(t, folder));
     return live_checkpoint_commit(t->live, t->step, t->configuration, offsets, SERIES);

@@ -21,7 +21,7 @@ struct trainer_request {
 
 status trainer_run(const struct trainer_request *request);
 
-/* Asks every trainer of this process to stop: what the signals do. */
+/* From now on the signals above ask this process's trainer to stop. */
 void trainer_catch_signals(void);
 
 #endif

@@ -147,17 +147,16 @@ static status add_tensors(struct trainer *t, struct record_writer *w, const char
                     path);
     TRY(safetensors_open(&file, path));
     safetensors_close(file);
-    return record_add_file(w, member, live_path(t->live, member), false);
+    return record_add_file(w, member, path, false);
 }
 
 static status add_dumps(struct trainer *t, struct record_writer *w)
 {
     for (int i = 0; i < t->point->dump_steps; i++) {
         int64_t step = t->point->dump_step[i];
-        char member[64];
-        snprintf(member, sizeof member, "dump-%" PRId64 ".safetensors", step);
+        char member[LAYOUT_MEMBER];
         if (step >= t->first_step && step <= t->step)
-            TRY(add_tensors(t, w, member));
+            TRY(add_tensors(t, w, layout_dump(member, step)));
     }
     return OK;
 }

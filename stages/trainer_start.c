@@ -147,7 +147,7 @@ static status read_certificate(struct trainer *t, const char *folder)
 {
     char path[LAYOUT_PATH], *bytes;
     size_t size;
-    snprintf(path, sizeof path, "%s/certificate-%d.bin", folder, comm_rank(t->request->comm));
+    layout_certificate_part(path, folder, comm_rank(t->request->comm));
     TRY(file_read(path, (size_t)1 << 32, &bytes, &size));
     status st = certificate_read(&t->certificate, path, bytes, size);
     free(bytes);
@@ -159,7 +159,7 @@ static status load_checkpoint(struct trainer *t, const char *folder, int64_t ste
     char path[LAYOUT_PATH];
     struct safetensors *file = NULL;
     status st = OK;
-    snprintf(path, sizeof path, "%s/state-%d.safetensors", folder, comm_rank(t->request->comm));
+    layout_state_part(path, folder, comm_rank(t->request->comm));
     TRY_DONE(safetensors_open(&file, path));
     TRY_DONE(state_load(t->decoder, &t->point->model, file, path, &t->step));
     if (t->step != step)
