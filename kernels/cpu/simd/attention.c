@@ -117,25 +117,16 @@ void NAME(queries_take)(struct queries *q, const struct attention_shape *s, int6
     }
 }
 
-void NAME(pack_keys)(float *lines, const struct part *head, int64_t block)
+void NAME(score)(float *scores, const float *key_panels, const float *query_lines, const struct attention_shape *s,
+                 const struct keys *keys)
 {
-    for (int64_t first = 0; first < head->rows; first += block) {
-        const int64_t left = head->rows - first, count = left < block ? left : block;
-        const struct part keys = {head->of, head->row + first, count, head->col, head->cols};
-        NAME(pack_transposed)(lines + first * head->cols, count, count, &keys);
-    }
-}
-
-void NAME(score)(float *scores, const float *key_lines, const float *query_lines, const struct sight *sight,
-                 const struct attention_shape *s, const struct keys *keys)
-{
-    const int64_t start = keys->begin / sight->block * sight->block, left = s->k_tokens - start;
     const struct product p = {
         .rows = keys->end - keys->begin,
         .k = s->head_dim,
         .width = QUERIES,
-        .a = key_lines + start * s->head_dim + (keys->begin - start),
-        .a_step = left < sight->block ? left : sight->block,
+        .a = key_panels + keys->begin * PANEL,
+        .a_step = s->k_tokens * PANEL,
+        .a_by_rows = true,
         .b = query_lines,
         .b_step = QUERIES,
         .c = scores,
@@ -149,8 +140,8 @@ void NAME(product_panels)(struct product p, int64_t cols, const float *panels, i
     float *const c = p.c;
     for (int64_t column = 0; column < cols; column += PANEL) {
         p.width = panel_width(cols - column);
-        p.b = panels + column * lines + line * p.width;
-        p.b_step = p.width;
+        p.b = panels + column * lines + line * PANEL;
+        p.b_step = PANEL;
         p.c = c + column;
         NAME(product)(&p);
     }

@@ -64,13 +64,9 @@ struct keys NAME(sight_keys)(const struct sight *sight, const struct attention_s
 int64_t NAME(queries_tiles)(const struct attention_shape *s);
 void NAME(queries_take)(struct queries *q, const struct attention_shape *s, int64_t tile);
 
-/* Keys [begin, end) of a head as row strips, one per key block: key j of a block of n keys that starts at key s is
- * row j - s, and element d of it is at lines[s * head_dim + d * n + (j - s)]. */
-void NAME(pack_keys)(float *lines, const struct part *head, int64_t block);
-
-/* scores (end - begin, 32) = keys x queries^T. */
-void NAME(score)(float *scores, const float *key_lines, const float *query_lines, const struct sight *sight,
-                 const struct attention_shape *s, const struct keys *keys);
+/* scores (end - begin, 32) = keys x queries^T, from a head's keys (or values) as panels. */
+void NAME(score)(float *scores, const float *key_panels, const float *query_lines, const struct attention_shape *s,
+                 const struct keys *keys);
 
 /* c (rows, cols) += or = strip x panels, the panels having `lines` lines of which the product starts at `line`. */
 void NAME(product_panels)(struct product p, int64_t cols, const float *panels, int64_t lines, int64_t line);

@@ -18,14 +18,14 @@ struct shared {
 
 struct worker {
     struct sight sight;
-    int64_t columns;                             /* head_dim as panels hold it */
-    float *key_lines, *value_lines, *key_panels; /* of one head */
-    float *dk, *dv;                              /* (keys, columns) */
-    float *query_lines, *d_out_lines;            /* (head_dim, 32) */
-    float *query_panels, *d_out_panels;          /* (32, columns) */
-    float *dq;                                   /* (32, columns) */
-    float *scores, *slopes;                      /* (block, 32): s, then p; dp, then ds */
-    float delta[QUERIES], minus_lse[QUERIES];    /* minus_lse: to base 2 */
+    int64_t columns;                          /* head_dim in whole vectors */
+    float *key_panels, *value_panels;         /* of one head */
+    float *dk, *dv;                           /* (keys, columns) */
+    float *query_lines, *d_out_lines;         /* (head_dim, 32) */
+    float *query_panels, *d_out_panels;       /* (32, head_dim) */
+    float *dq;                                /* (32, columns) */
+    float *scores, *slopes;                   /* (block, 32): s, then p; dp, then ds */
+    float delta[QUERIES], minus_lse[QUERIES]; /* minus_lse: to base 2 */
 };
 
 static size_t lay_out_worker(struct worker *w, const struct plan *plan, void *base)
@@ -33,16 +33,15 @@ static size_t lay_out_worker(struct worker *w, const struct plan *plan, void *ba
     struct carving c = {base, 0};
     const int64_t keys = plan->dims[4], dim = plan->dims[5], block = attention_block(plan);
     NAME(sight_carve)(&w->sight, &c, plan);
-    w->columns = panel_columns(dim);
-    w->key_lines = carve(&c, keys * dim, sizeof(float));
-    w->value_lines = carve(&c, keys * dim, sizeof(float));
-    w->key_panels = carve(&c, keys * w->columns, sizeof(float));
+    w->columns = vector_columns(dim);
+    w->key_panels = carve(&c, panel_elements(keys, dim), sizeof(float));
+    w->value_panels = carve(&c, panel_elements(keys, dim), sizeof(float));
     w->dk = carve(&c, keys * w->columns, sizeof(float));
     w->dv = carve(&c, keys * w->columns, sizeof(float));
     w->query_lines = carve(&c, dim * QUERIES, sizeof(float));
     w->d_out_lines = carve(&c, dim * QUERIES, sizeof(float));
-    w->query_panels = carve(&c, QUERIES * w->columns, sizeof(float));
-    w->d_out_panels = carve(&c, QUERIES * w->columns, sizeof(float));
+    w->query_panels = carve(&c, panel_elements(QUERIES, dim), sizeof(float));
+    w->d_out_panels = carve(&c, panel_elements(QUERIES, dim), sizeof(float));
     w->dq = carve(&c, QUERIES * w->columns, sizeof(float));
     w->scores = carve(&c, block * QUERIES, sizeof(float));
     w->slopes = carve(&c, block * QUERIES, sizeof(float));
@@ -116,8 +115,8 @@ static void visit_block(const struct shared *g, struct worker *w, const struct q
 {
     const struct attention_shape *s = g->shape;
     const int64_t count = keys->end - keys->begin;
-    NAME(score)(w->scores, w->key_lines, w->query_lines, &w->sight, s, keys);
-    NAME(score)(w->slopes, w->value_lines, w->d_out_lines, &w->sight, s, keys);
+    NAME(score)(w->scores, w->key_panels, w->query_lines, s, keys);
+    NAME(score)(w->slopes, w->value_panels, w->d_out_lines, s, keys);
     differentiate(w, q, keys, s->scale);
     struct product to_keys = {
         .rows = count,
@@ -182,9 +181,8 @@ static void visit_key_head(const struct shared *g, struct worker *w, int64_t seq
     const int group = s->heads / s->kv_heads;
     const struct part k = head_part(g->k, s, keys, sequence, kv_head, 0, keys);
     const struct part v = head_part(g->v, s, keys, sequence, kv_head, 0, keys);
-    NAME(pack_keys)(w->key_lines, &k, w->sight.block);
-    NAME(pack_keys)(w->value_lines, &v, w->sight.block);
     NAME(pack_panels)(w->key_panels, &k);
+    NAME(pack_panels)(w->value_panels, &v);
     memset(w->dk, 0, (size_t)(keys * w->columns) * sizeof(float));
     memset(w->dv, 0, (size_t)(keys * w->columns) * sizeof(float));
     for (int head = kv_head * group; head < (kv_head + 1) * group; head++)

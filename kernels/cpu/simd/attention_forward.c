@@ -9,12 +9,12 @@
 
 enum { HALVES = QUERIES / LANES };
 
-/* Of all threads: every head's keys as strips and values as panels. */
+/* Of all threads: every head's keys and values as panels. */
 struct shared {
     const struct attention_shape *shape;
     const struct view *out, *lse, *q, *k, *v;
     int64_t block;
-    float *key_lines, *value_panels;
+    float *key_panels, *value_panels;
 };
 
 struct worker {
@@ -25,15 +25,16 @@ struct worker {
     float largest[QUERIES], total[QUERIES]; /* m, l */
 };
 
-static int64_t value_columns(const struct attention_shape *s) { return panel_columns(s->head_dim); }
+/* What one key head has of the panels. */
+static int64_t head_elements(const struct attention_shape *s) { return panel_elements(s->k_tokens, s->head_dim); }
 
 static size_t lay_out(struct shared *f, const struct plan *plan, void *base)
 {
     struct carving c = {base, 0};
     const int64_t heads = plan->dims[0] * plan->dims[2], keys = plan->dims[4], dim = plan->dims[5];
     f->block = attention_block(plan);
-    f->key_lines = carve(&c, heads * keys * dim, sizeof(float));
-    f->value_panels = carve(&c, heads * keys * panel_columns(dim), sizeof(float));
+    f->key_panels = carve(&c, heads * panel_elements(keys, dim), sizeof(float));
+    f->value_panels = carve(&c, heads * panel_elements(keys, dim), sizeof(float));
     return c.used;
 }
 
@@ -44,7 +45,7 @@ static size_t lay_out_worker(struct worker *w, const struct plan *plan, void *ba
     NAME(sight_carve)(&w->sight, &c, plan);
     w->query_lines = carve(&c, dim * QUERIES, sizeof(float));
     w->scores = carve(&c, attention_block(plan) * QUERIES, sizeof(float));
-    w->sums = carve(&c, QUERIES * panel_columns(dim), sizeof(float));
+    w->sums = carve(&c, QUERIES * vector_columns(dim), sizeof(float));
     return c.used;
 }
 
@@ -62,8 +63,8 @@ static void pack_head(const struct shared *f, int64_t index)
     const int head = (int)(index % s->kv_heads);
     const struct part k = head_part(f->k, s, s->k_tokens, sequence, head, 0, s->k_tokens);
     const struct part v = head_part(f->v, s, s->k_tokens, sequence, head, 0, s->k_tokens);
-    NAME(pack_keys)(f->key_lines + index * s->k_tokens * s->head_dim, &k, f->block);
-    NAME(pack_panels)(f->value_panels + index * s->k_tokens * value_columns(s), &v);
+    NAME(pack_panels)(f->key_panels + index * head_elements(s), &k);
+    NAME(pack_panels)(f->value_panels + index * head_elements(s), &v);
 }
 
 /* The largest score of each query, those of keys it does not see set to -inf. */
@@ -128,9 +129,9 @@ static void visit_block(const struct shared *f, struct worker *w, const struct q
                         const struct keys *keys, bool first)
 {
     const struct attention_shape *s = f->shape;
-    const int64_t columns = value_columns(s);
+    const int64_t columns = vector_columns(s->head_dim);
     float fade[QUERIES];
-    NAME(score)(w->scores, f->key_lines + kv_index * s->k_tokens * s->head_dim, w->query_lines, &w->sight, s, keys);
+    NAME(score)(w->scores, f->key_panels + kv_index * head_elements(s), w->query_lines, s, keys);
     soften(w, q, keys, s->scale, fade);
     if (!first)
         fade_sums(w, q, columns, fade);
@@ -144,7 +145,7 @@ static void visit_block(const struct shared *f, struct worker *w, const struct q
         .add = !first,
     };
     NAME(product_panels)
-    (weigh, s->head_dim, f->value_panels + kv_index * s->k_tokens * columns, s->k_tokens, keys->begin);
+    (weigh, s->head_dim, f->value_panels + kv_index * head_elements(s), s->k_tokens, keys->begin);
 }
 
 /* A query that saw no key: out 0, lse -inf. */
@@ -152,7 +153,7 @@ static void finish_tile(const struct shared *f, const struct worker *w, const st
                         int head)
 {
     const struct attention_shape *s = f->shape;
-    const int64_t columns = value_columns(s);
+    const int64_t columns = vector_columns(s->head_dim);
     float share[QUERIES], lse[QUERIES];
     for (int h = 0; h < HALVES; h++) {
         const vf total = vf_load(w->total + h * LANES);
@@ -191,7 +192,7 @@ static void visit_tile(const struct shared *f, struct worker *w, int64_t sequenc
         first = false;
     }
     if (first)
-        memset(w->sums, 0, (size_t)(QUERIES * value_columns(s)) * sizeof(float));
+        memset(w->sums, 0, (size_t)(QUERIES * vector_columns(s->head_dim)) * sizeof(float));
     finish_tile(f, w, &q, sequence, head);
 }
 

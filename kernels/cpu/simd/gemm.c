@@ -5,8 +5,9 @@
 
 #include "kernels/cpu/simd/product.h"
 
-/* Bytes of panels that one pass over the rows uses, so that they stay in L2. */
-enum { PASS_BYTES = 1 << 19, PACK_LINES = 256 };
+/* Bytes of panels that one pass over the rows uses: so many that packing a strip anew for each pass costs little. They
+ * stream from L3 where L2 is smaller. */
+enum { PASS_BYTES = 1 << 22, PACK_LINES = 256 };
 
 struct gemm {
     int64_t m, n, k, chunk, chunks;
@@ -26,6 +27,9 @@ static struct range share(int64_t count, int parts, int which)
     return (struct range){count * which / parts, count * (which + 1) / parts};
 }
 
+/* A strip holds A as it lies: lines of a transposed one, else the panels of each chunk. */
+static int64_t strip_elements(const struct gemm *g) { return g->chunks * panel_elements(LANES, g->chunk); }
+
 static size_t lay_out(struct gemm *g, const struct plan *plan, int threads, void *base)
 {
     struct carving c = {base, 0};
@@ -35,8 +39,8 @@ static size_t lay_out(struct gemm *g, const struct plan *plan, int threads, void
     g->chunks = plan_chunks(plan);
     g->chunk = g->chunks == 1 ? g->k : plan->chunk;
     g->sequence = carve(&c, g->chunks, sizeof *g->sequence);
-    g->panels = carve(&c, g->k * panel_columns(g->n), sizeof *g->panels);
-    g->strips = carve(&c, threads * g->k * LANES, sizeof *g->strips);
+    g->panels = carve(&c, g->k * vector_columns(g->n), sizeof *g->panels);
+    g->strips = carve(&c, threads * strip_elements(g), sizeof *g->strips);
     return c.used;
 }
 
@@ -70,16 +74,18 @@ static void pack_panels(const struct gemm *g)
     }
 }
 
-/* A strip is packed 16 rows wide where there are as many, even if it uses fewer: whole vectors pack faster. */
-static void pack_a(const struct gemm *g, float *strip, int64_t row)
+static void pack_a(const struct gemm *g, float *strip, int64_t row, int64_t rows)
 {
-    const int rows = lanes(g->m - row);
     if (g->a_transposed) {
-        const struct part from = {g->a, 0, g->k, row, rows};
+        /* 16 wide where there are as many, even if fewer are used: whole vectors pack faster. */
+        const struct part from = {g->a, 0, g->k, row, lanes(g->m - row)};
         NAME(pack)(strip, LANES, LANES, &from);
-    } else {
-        const struct part from = {g->a, row, rows, 0, g->k};
-        NAME(pack_transposed)(strip, LANES, LANES, &from);
+        return;
+    }
+    for (int64_t i = 0; i < g->chunks; i++) {
+        const int64_t first = i * g->chunk, left = g->k - first;
+        const struct part from = {g->a, row, rows, first, left < g->chunk ? left : g->chunk};
+        NAME(pack_panels)(strip + i * panel_elements(rows, g->chunk), &from);
     }
 }
 
@@ -93,8 +99,9 @@ static void sum_chunks(const struct gemm *g, const float *strip, int64_t rows, c
             .rows = rows,
             .k = left < g->chunk ? left : g->chunk,
             .width = width,
-            .a = strip + first * LANES,
-            .a_step = LANES,
+            .a = strip + (g->a_transposed ? first * LANES : g->sequence[i] * panel_elements(rows, g->chunk)),
+            .a_step = g->a_transposed ? LANES : rows * PANEL,
+            .a_by_rows = !g->a_transposed,
             .b = panel + first * width,
             .b_step = width,
             .c = to,
@@ -127,7 +134,7 @@ static void multiply_block(const struct gemm *g, const float *strip, int64_t row
             vf_put(view_at(g->c, row + i, column), g->c->type, j, lanes(cols - j), vf_load(block + i * width + j));
 }
 
-/* Rows x panels of C, in passes over as many panels as L2 holds. */
+/* Rows x panels of C, in passes over some panels at a time. */
 static void multiply_share(const struct gemm *g, struct range rows, struct range panels, float *strip)
 {
     const int64_t fitting = PASS_BYTES / ((int64_t)sizeof(float) * PANEL * g->k), step = fitting < 1 ? 1 : fitting;
@@ -136,7 +143,7 @@ static void multiply_share(const struct gemm *g, struct range rows, struct range
         const int64_t last = first + step < panels.end ? first + step : panels.end;
         for (int64_t i = 0; i < strips; i++) {
             const struct range part = share(rows.end - rows.begin, (int)strips, (int)i);
-            pack_a(g, strip, rows.begin + part.begin);
+            pack_a(g, strip, rows.begin + part.begin, part.end - part.begin);
             for (int64_t p = first; p < last; p++)
                 multiply_block(g, strip, rows.begin + part.begin, part.end - part.begin, p * PANEL);
         }
@@ -170,7 +177,7 @@ static void multiply(const struct gemm *g, int threads)
         pack_panels(g);
         const struct range rows = share(g->m, by_rows, self % by_rows);
         const struct range panels = share((g->n + PANEL - 1) / PANEL, team / by_rows, self / by_rows);
-        multiply_share(g, rows, panels, g->strips + self * g->k * LANES);
+        multiply_share(g, rows, panels, g->strips + self * strip_elements(g));
     }
 }
 

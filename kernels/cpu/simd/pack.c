@@ -79,8 +79,8 @@ void NAME(pack_transposed)(float *to, int64_t step, int64_t width, const struct 
 void NAME(pack_panels)(float *to, const struct part *from)
 {
     for (int64_t c = 0; c < from->cols; c += PANEL) {
-        const int64_t left = from->cols - c, width = panel_width(left);
-        const struct part panel = {from->of, from->row, from->rows, from->col + c, left < width ? left : width};
-        NAME(pack)(to + c * from->rows, width, width, &panel);
+        const int64_t left = from->cols - c;
+        const struct part panel = {from->of, from->row, from->rows, from->col + c, left < PANEL ? left : PANEL};
+        NAME(pack)(to + c * from->rows, PANEL, PANEL, &panel);
     }
 }

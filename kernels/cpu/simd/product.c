@@ -22,27 +22,30 @@ static inline __attribute__((always_inline)) void multiply(const int rows, const
                                                            const struct tile *t)
 {
     vf sum[TILE_ROWS][TILE_VECTORS];
-    const float *a = t->a, *b = t->b;
-    const int64_t a_step = by_rows ? 1 : t->a_step, b_step = t->b_step;
+    const float *b = t->b, *group = t->a;
+    const int64_t a_step = by_rows ? 1 : t->a_step, b_step = t->b_step, longest = by_rows ? PANEL : t->k;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
             sum[i][v] = vf_zero();
-    for (int64_t p = t->k; p > 0; p--) {
-        vf line[TILE_VECTORS];
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++)
-            line[v] = vf_load(b + v * LANES);
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) {
-            vf x = vf_set(a[by_rows ? i * PANEL : i]);
+    for (int64_t left = t->k; left > 0; left -= longest, group += t->a_step) {
+        const float *a = group;
+        for (int64_t p = left < longest ? left : longest; p > 0; p--) {
+            vf line[TILE_VECTORS];
 #pragma GCC unroll 2
             for (int v = 0; v < vectors; v++)
-                sum[i][v] = vf_fma(x, line[v], sum[i][v]);
+                line[v] = vf_load(b + v * LANES);
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                vf x = vf_set(a[by_rows ? i * PANEL : i]);
+#pragma GCC unroll 2
+                for (int v = 0; v < vectors; v++)
+                    sum[i][v] = vf_fma(x, line[v], sum[i][v]);
+            }
+            a += a_step;
+            b += b_step;
         }
-        a += a_step;
-        b += b_step;
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)

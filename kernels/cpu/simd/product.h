@@ -1,4 +1,4 @@
-/* product.h - the one inner loop of GEMM and attention: a block of C from a row strip and a column panel. */
+/* product.h - the one inner loop of GEMM and attention: a block of C from a few rows of A and some columns of B. */
 #ifndef REMATCH_KERNELS_CPU_SIMD_PRODUCT_H
 #define REMATCH_KERNELS_CPU_SIMD_PRODUCT_H
 
@@ -6,7 +6,7 @@
 
 /* Every element is summed from zero, k ascending, one fused multiply-add each, and the sum is then added to what c
  * holds (`add`) or to zero. Bits do not depend on how a block is cut into register tiles.
- *   a: element (i, p) at a[p * a_step + i], or with `a_by_rows` at a[i * PANEL + p]
+ *   a: element (i, p) at a[p * a_step + i]: lines; or with `a_by_rows` at a[p / 32 * a_step + i * 32 + p % 32]: panels
  *   b: element (p, j) at b[p * b_step + j]     c: element (i, j) at c[i * c_step + j] */
 struct product {
     int64_t rows, k;
