@@ -37,6 +37,26 @@ static inline void add_words(struct sums *t, vu word, vu key, vu rotated_key)
     t->word[1] = vu_add(t->word[1], vu_rotl32(word));
 }
 
+/* Its first `bytes` bytes, the rest zero. Copies of fixed length: one of any length is a call. */
+static uint64_t short_word(const unsigned char *at, int64_t bytes)
+{
+    uint64_t word = 0;
+    uint32_t four;
+    uint16_t two;
+    if (bytes == 8) {
+        memcpy(&word, at, 8);
+    } else if (bytes == 4) {
+        memcpy(&four, at, 4);
+        word = four;
+    } else {
+        for (int64_t i = 0; i < bytes; i += 2) {
+            memcpy(&two, at + i, 2);
+            word |= (uint64_t)two << 8 * i;
+        }
+    }
+    return word;
+}
+
 static void add_row(struct digest *out, struct sums *t, const struct strip *s, const unsigned char *bytes,
                     uint64_t row_key)
 {
@@ -46,10 +66,8 @@ static void add_row(struct digest *out, struct sums *t, const struct strip *s, c
         add_words(t, vu_load(bytes + j * 8), vu_xor(vu_load(s->key + j), key),
                   vu_xor(vu_load(s->rotated + j), rotated));
     for (int64_t j = whole; j < s->words; j++) {
-        uint64_t word = 0;
         const int64_t left = s->bytes - j * 8;
-        memcpy(&word, bytes + j * 8, (size_t)(left < 8 ? left : 8));
-        digest_add_word(out, word, row_key ^ s->key[j]);
+        digest_add_word(out, short_word(bytes + j * 8, left < 8 ? left : 8), row_key ^ s->key[j]);
     }
 }
 
