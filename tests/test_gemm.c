@@ -11,9 +11,11 @@ enum { PROFILES = COUNT(profiles) };
 
 static const enum plan_op orientations[] = {PLAN_GEMM_NT, PLAN_GEMM_NN, PLAN_GEMM_TN};
 
-/* Odd sizes, single elements, more than one chunk of every profile, enough work for several threads. */
-static const int64_t shapes[][3] = {{1, 1, 1}, {3, 5, 7}, {33, 17, 64}, {67, 45, 130}, {16, 48, 257}, {130, 70, 33}};
-enum { SHAPES = COUNT(shapes) };
+/* Odd sizes, single elements, more than one chunk of every profile, enough work for several threads; behind them
+ * one that is cut into blocks of k and passes over columns. */
+static const int64_t shapes[][3] = {{1, 1, 1},     {3, 5, 7},     {33, 17, 64},  {67, 45, 130},
+                                    {16, 48, 257}, {130, 70, 33}, {2, 290, 4200}};
+enum { SHAPES_WITH_LONG = COUNT(shapes), SHAPES = SHAPES_WITH_LONG - 1 };
 
 static const struct mix {
     enum dtype a, b, c;
@@ -117,9 +119,9 @@ END_TEST
 /* plan.h's rule for one element of C, literally. */
 static float follow_plan(const struct plan *plan, const struct product *p, int64_t i, int64_t j, float start)
 {
-    int32_t sequence[64];
+    int32_t sequence[4200 / 16 + 1];
     const int64_t chunks = plan_chunks(plan), length = plan->chunk ? plan->chunk : p->k;
-    ck_assert_int_le(chunks, 64);
+    ck_assert_int_le(chunks, COUNT(sequence));
     plan_sequence(plan, p->draw, chunks, sequence);
     float total = start;
     for (int64_t s = 0; s < chunks; s++) {
@@ -139,7 +141,7 @@ START_TEST(gemm_follows_its_plan_bit_by_bit)
     const struct mix sum = {BF16, BF16, F32, true};
     for (int i = 0; i < PROFILES; i++)
         for (int o = 0; o < COUNT(orientations); o++)
-            for (int s = 0; s < SHAPES; s++) {
+            for (int s = 0; s < SHAPES_WITH_LONG; s++) {
                 const struct product p = product_of(case_uniform, profiles[i], orientations[o], shapes[s], &sum);
                 const struct view start = case_uniform(F32, p.m, p.n), c = case_copy(&start, F32);
                 ck_ok(multiply(conform_cpu(), &p, &c));

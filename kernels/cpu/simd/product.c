@@ -14,8 +14,18 @@ struct tile {
     const float *a, *b;
     float *c;
     int64_t k, a_step, b_step, c_step;
-    bool add;
+    bool add, resume;
 };
+
+static inline __attribute__((always_inline)) void take_sums(vf sum[TILE_ROWS][TILE_VECTORS], const int rows,
+                                                            const int vectors, const struct tile *t)
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++)
+            sum[i][v] = vf_load(t->c + i * t->c_step + v * LANES);
+}
 
 /* rows, vectors and by_rows are constants where this is expanded, so that the sums stay in registers. */
 static inline __attribute__((always_inline)) void multiply(const int rows, const int vectors, const bool by_rows,
@@ -29,6 +39,8 @@ static inline __attribute__((always_inline)) void multiply(const int rows, const
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
             sum[i][v] = vf_zero();
+    if (t->resume)
+        take_sums(sum, rows, vectors, t);
     for (int64_t left = t->k; left > 0; left -= longest, group += t->a_step) {
         const float *a = group;
         for (int64_t p = left < longest ? left : longest; p > 0; p--) {
@@ -108,6 +120,7 @@ void NAME(product)(const struct product *p)
                 .b_step = p->b_step,
                 .c_step = p->c_step,
                 .add = p->add,
+                .resume = p->resume,
             };
             variants[p->a_by_rows][tile_width > LANES]((int)count, &t);
         }
