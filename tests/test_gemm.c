@@ -14,7 +14,7 @@ static const enum plan_op orientations[] = {PLAN_GEMM_NT, PLAN_GEMM_NN, PLAN_GEM
 /* Odd sizes, single elements, more than one chunk of every profile, enough work for several threads; behind them
  * one that is cut into blocks of k and passes over columns. */
 static const int64_t shapes[][3] = {{1, 1, 1},     {3, 5, 7},     {33, 17, 64},  {67, 45, 130},
-                                    {16, 48, 257}, {130, 70, 33}, {2, 290, 4200}};
+                                    {16, 48, 257}, {130, 70, 33}, {1, 260, 4100}};
 enum { SHAPES_WITH_LONG = COUNT(shapes), SHAPES = SHAPES_WITH_LONG - 1 };
 
 static const struct mix {
