@@ -26,7 +26,7 @@ SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-
 LDLIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 
 # Rooms: kernels <- model <- stages, kernels/status.h <- data <- stages. A program is a file of stages/ with a main.
-PROGRAMS := shard plan baseline sweep diff report
+PROGRAMS := shard plan baseline sweep diff report export
 SIMD := $(wildcard kernels/cpu/simd/*.c)
 ISAS := avx512 avx2 scalar
 FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mprefer-vector-width=512

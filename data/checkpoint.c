@@ -290,7 +290,7 @@ status live_checkpoint_find(struct live *l, const char *configuration, int64_t *
 /* ---- commit ---- */
 
 /* Gives the written folder its name, unless a valid checkpoint of the step has it. */
-static status publish(struct live *l, const char *written, const char *path, int64_t step)
+static status publish(const char *written, const char *path, int64_t step)
 {
     json_t *standing = NULL;
     if (file_exists(path)) {
@@ -300,9 +300,7 @@ static status publish(struct live *l, const char *written, const char *path, int
             return OK;
         TRY(file_remove_folder(path));
     }
-    if (rename(written, path))
-        return FAIL(ERR_IO, "'%s': cannot rename to '%s': %s", written, path, strerror(errno));
-    return file_sync_folder(l->folder);
+    return file_rename_folder(written, path);
 }
 
 status live_checkpoint_commit(struct live *l, int64_t step, const char *configuration,
@@ -314,7 +312,7 @@ status live_checkpoint_commit(struct live *l, int64_t step, const char *configur
     if (snprintf(written, sizeof written, "%s.partial", path) >= LIVE_PATH || strcmp(written, l->begun))
         return FAIL(ERR_ARGUMENT, "checkpoint %" PRId64 " is committed without having been begun", step);
     TRY(write_commit(written, step, configuration, offsets, count));
-    TRY(publish(l, written, path, step));
+    TRY(publish(written, path, step));
     *l->begun = 0;
     return live_checkpoints_remove(l, name);
 }

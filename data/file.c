@@ -300,6 +300,13 @@ status file_make_folder(const char *path)
     return st;
 }
 
+status file_rename_folder(const char *complete, const char *path)
+{
+    if (rename(complete, path))
+        return FAIL(ERR_IO, "'%s': cannot rename to '%s': %s", complete, path, strerror(errno));
+    return sync_folder_of(path);
+}
+
 static int not_dots(const struct dirent *entry) { return strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."); }
 
 static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }

@@ -39,6 +39,9 @@ bool file_is_output(const char *path, const char *output);
 /* ERR_USAGE, naming both, when it is: no program writes over what it reads. */
 status file_check_input(const char *path, const char *output);
 
+/* Gives a complete folder its name, durably. ERR_IO when a file, or a folder that is not empty, has it. */
+status file_rename_folder(const char *complete, const char *path);
+
 /* Makes renames and new names in a folder durable. */
 status file_sync_folder(const char *path);
 

@@ -34,6 +34,10 @@ struct point {
     struct point_target target;
     struct model_shape model;
     struct {
+        char path[256]; /* a folder in Hugging Face's layout whose weights the trunk starts from; "": they are drawn */
+        char hash[33];  /* of the folder, see stages/huggingface.h */
+    } checkpoint;
+    struct {
         char source[256]; /* "corpus", or a path */
         int split[3];     /* train, valid, test weights */
     } data;

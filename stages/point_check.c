@@ -2,6 +2,8 @@
 
 #include <limits.h>
 
+#include "data/file.h"
+
 /* Names the field, and says what is wrong with it. */
 #define WRONG(field, ...) (*culprit = (field), FAIL(ERR_USAGE, __VA_ARGS__))
 
@@ -122,11 +124,23 @@ static status check_source(const struct point *p, const char **culprit)
     return OK;
 }
 
+static status check_model(const struct point *p, const char **culprit)
+{
+    struct xxh3 hash;
+    bool imported = *p->checkpoint.path;
+    if (imported == (*p->model.preset != '\0'))
+        return WRONG("model", "model: expected one of preset and checkpoint");
+    if (imported ? !xxh3_of_hex(&hash, p->checkpoint.hash) : *p->checkpoint.hash)
+        return WRONG("checkpoint_hash", "checkpoint_hash '%s': expected the 32 digits of checkpoint '%s'",
+                     p->checkpoint.hash, p->checkpoint.path);
+    *culprit = "model";
+    return shape_check(&p->model);
+}
+
 status point_check(const struct point *p, const char **culprit)
 {
     struct arithmetic arithmetic;
-    *culprit = "model";
-    TRY(shape_check(&p->model));
+    TRY(check_model(p, culprit));
     *culprit = "target.profile";
     TRY(arithmetic_find(&arithmetic, p->target.profile));
     TRY(check_source(p, culprit));

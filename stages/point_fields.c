@@ -77,6 +77,7 @@ const struct field point_fields[] = {
     FIELD("", "replicate", OPTIONAL, replicate),
     FIELD("", "start", FLAG, scratch, WORDS("branch scratch")),
     FIELD("", "fault", OPTIONAL, fault_text),
+    FIELD("", "checkpoint_hash", OPTIONAL, checkpoint.hash),
     FIELD("", "seed", UINT64, seed, RANGE(0, FIELD_MOST)),
     FIELD("", "arithmetic_seed", UINT64, arithmetic_seed, RANGE(0, FIELD_MOST)),
     FIELD("", "planned_bytes", UINT64, planned_bytes, RANGE(0, 0x1p62)),
@@ -90,8 +91,9 @@ const struct field point_fields[] = {
     FIELD("target", "dp", INT, target.dp, RANGE(1, 1 << 16), DEFAULT("1")),
     FIELD("target", "cp", INT, target.cp, RANGE(1, 1 << 16), DEFAULT("1")),
 
-    /* The rest of the model is what the preset says. shape_check has the last word on it. */
-    FIELD("model", "preset", TEXT, model.preset, REQUIRED),
+    /* One of these two; the rest of the model is what it says. shape_check has the last word on it. */
+    FIELD("model", "preset", OPTIONAL, model.preset),
+    FIELD("model", "checkpoint", OPTIONAL, checkpoint.path),
     FIELD("model", "layers", INT, model.layers, RANGE(1, 1 << 12)),
     FIELD("model", "hidden", INT, model.hidden, RANGE(1, 1 << 16)),
     FIELD("model", "ffn", INT, model.ffn, RANGE(1, 1 << 18)),

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/file.h"
+#include "kernels/ops.h"
 
 status tensor_list_add(struct tensor_list *list, struct named_tensor **out)
 {
@@ -94,23 +95,47 @@ done:
 struct source {
     const struct safetensors *file;
     const char *name;
+    struct device *device;
 };
+
+status state_find(const struct named_tensor **out, const struct safetensors *file, const char *name, const char *tensor,
+                  int64_t rows, int64_t cols)
+{
+    *out = safetensors_find(file, tensor);
+    if (!*out)
+        return FAIL(ERR_INPUT, "%s: tensor '%s' is missing: it holds another model or another kind of state", name,
+                    tensor);
+    const struct view *v = &(*out)->view;
+    if (v->rows != rows || v->cols != cols)
+        return FAIL(ERR_INPUT,
+                    "%s: tensor '%s' is %" PRId64 " x %" PRId64 ", and the model's is %" PRId64 " x %" PRId64, name,
+                    tensor, v->rows, v->cols, rows, cols);
+    return OK;
+}
+
+static status find_for(const struct named_tensor **out, const struct source *source, const struct named_tensor *place)
+{
+    return state_find(out, source->file, source->name, place->name, place->view.rows, place->view.cols);
+}
 
 static status copy_in(void *self, const struct named_tensor *place)
 {
     const struct source *source = self;
-    const struct named_tensor *found = safetensors_find(source->file, place->name);
-    if (!found)
-        return FAIL(ERR_INPUT, "%s: tensor '%s' is missing: it holds another model or another kind of state",
-                    source->name, place->name);
-    if (found->view.type != place->view.type || found->view.rows != place->view.rows ||
-        found->view.cols != place->view.cols)
-        return FAIL(ERR_INPUT,
-                    "%s: tensor '%s' is %s %" PRId64 " x %" PRId64 ", and the model's is %s %" PRId64 " x %" PRId64,
-                    source->name, place->name, dtype_name(found->view.type), found->view.rows, found->view.cols,
-                    dtype_name(place->view.type), place->view.rows, place->view.cols);
+    const struct named_tensor *found;
+    TRY(find_for(&found, source, place));
+    if (found->view.type != place->view.type)
+        return FAIL(ERR_INPUT, "%s: tensor '%s' is %s, and the model's is %s", source->name, place->name,
+                    dtype_name(found->view.type), dtype_name(place->view.type));
     memcpy(place->view.data, found->view.data, view_bytes(&place->view));
     return OK;
+}
+
+static status widen_in(void *self, const struct named_tensor *place)
+{
+    const struct source *source = self;
+    const struct named_tensor *found;
+    TRY(find_for(&found, source, place));
+    return source->device->ops->convert(source->device, &place->view, &found->view);
 }
 
 static status load_flat(struct source *source, const struct model_shape *shape, const char *prefix,
@@ -124,7 +149,7 @@ status state_load(struct decoder *decoder, const struct model_shape *shape, cons
                   const char *name, int64_t *step)
 {
     struct optimizer_state state = decoder_state(decoder);
-    struct source source = {file, name};
+    struct source source = {file, name, decoder_device(decoder)};
     const char *text = safetensors_metadata(file, "step");
     char *end = NULL;
     *step = text ? strtoll(text, &end, 10) : -1;
@@ -139,6 +164,18 @@ status state_load(struct decoder *decoder, const struct model_shape *shape, cons
         TRY(load_flat(&source, shape, "stale.", stale));
         *stale_valid = true;
     }
+    return decoder_round_weights(decoder);
+}
+
+status state_import(struct decoder *decoder, const struct model_shape *shape, const struct safetensors *file,
+                    const char *name)
+{
+    struct optimizer_state state = decoder_state(decoder);
+    struct source source = {file, name, decoder_device(decoder)};
+    const struct view *const flat[] = {&state.master, &state.m, &state.v};
+    for (int i = 0; i < 3; i++)
+        memset(flat[i]->data, 0, view_bytes(flat[i]));
+    TRY(each_tensor(shape, "", &state.master, widen_in, &source));
     return decoder_round_weights(decoder);
 }
 

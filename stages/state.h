@@ -35,6 +35,15 @@ status state_write(const char *path, struct decoder *decoder, const struct model
 status state_load(struct decoder *decoder, const struct model_shape *shape, const struct safetensors *file,
                   const char *name, int64_t *step);
 
+/* Starts from the weights of a file that has nothing else, BF16 or F32: widened into the master weights and rounded from
+ * there, moments 0. */
+status state_import(struct decoder *decoder, const struct model_shape *shape, const struct safetensors *file,
+                    const char *name);
+
+/* A file's tensor, which must have this shape. */
+status state_find(const struct named_tensor **out, const struct safetensors *file, const char *name, const char *tensor,
+                  int64_t rows, int64_t cols);
+
 /* XXH3-128 of all weights in the run's storage, parameter by parameter. */
 void state_digest(struct decoder *decoder, char hex[33]);
 

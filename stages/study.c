@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stages/huggingface.h"
 #include "stages/strict.h"
 
 /* ---- what a study file has beside the sections of a point ---- */
@@ -102,12 +103,34 @@ static status read_section(struct strict *y, const char *section, void *mapping,
 
 /* ---- reading ---- */
 
-/* The preset first: the other keys change what it says. */
+/* A checkpoint says everything about the model but what is only there while training. */
+static status read_checkpoint(struct strict *y, yaml_node_t *mapping, const char *folder, struct point *p)
+{
+    struct huggingface h;
+    for (int i = 0; i < point_field_count; i++) {
+        const char *name = point_fields[i].name;
+        yaml_node_t *node = strcmp(point_fields[i].section, "model") ? NULL : strict_find(y, mapping, name);
+        if (node && strcmp(name, "checkpoint") && strcmp(name, "hidden_dropout"))
+            return STRICT_FAIL(y, node, "%s: the checkpoint says it: leave %s out", name, name);
+    }
+    if (huggingface_open(&h, folder) != OK)
+        return STRICT_FAIL(y, strict_find(y, mapping, "checkpoint"), "%s", status_text());
+    p->model = h.shape;
+    strcpy(p->checkpoint.hash, h.hash);
+    huggingface_close(&h);
+    return OK;
+}
+
+/* The preset or the checkpoint first: the other keys change what it says. */
 static status read_model(struct strict *y, yaml_node_t *mapping, struct point *p)
 {
     struct point named = {0};
     TRY(read_section(y, "model", mapping, &named, true));
-    if (shape_preset(&p->model, named.model.preset) != OK)
+    if (*named.checkpoint.path)
+        TRY(read_checkpoint(y, mapping, named.checkpoint.path, p));
+    else if (!*named.model.preset)
+        return STRICT_FAIL(y, mapping, "model: give a preset, or the checkpoint to start from");
+    else if (shape_preset(&p->model, named.model.preset) != OK)
         return STRICT_FAIL(y, strict_find(y, mapping, "preset"), "%s", status_text());
     return read_section(y, "model", mapping, p, true);
 }

@@ -10,7 +10,7 @@
  * -random-forward, -random-recompute, the fault, -scratch, -a1 or -s1.
  * In an entry, recompute_num_layers alone means granularity full, method block. A replicate aN draws the reduction
  * order of every GEMM from a seed of its own, and its recompute repeats what its forward drew; sN has another seed for
- * data order, dropout and, from scratch, weights.
+ * data order, dropout and, where they are drawn, the first weights.
  * Errors: ERR_USAGE "file:line: ...".
  */
 #ifndef REMATCH_STAGES_STUDY_H
@@ -45,7 +45,7 @@ struct study {
     int entries;
 };
 
-/* Reads and checks the text of a study; `path` is what messages call it. */
+/* Reads and checks the text of a study, and the checkpoint that it names; `path` is what messages call it. */
 status study_parse(struct study **out, const char *path, const char *text, size_t size);
 void study_free(struct study *s);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "stages/huggingface.h"
 #include "stages/layout.h"
 #include "stages/state.h"
 #include "stages/trainer_internal.h"
@@ -136,11 +137,14 @@ static status open_baseline(struct trainer *t, struct record **out)
 
 static status begin_from_scratch(struct trainer *t)
 {
-    TRY(decoder_initialise(t->decoder));
-    if (!t->point->baseline)
+    const struct point *p = t->point;
+    if (*p->checkpoint.path)
+        TRY(huggingface_load(t->decoder, &p->model, p->checkpoint.path, p->checkpoint.hash));
+    else
+        TRY(decoder_initialise(t->decoder));
+    if (!p->baseline)
         return OK;
-    return state_write(live_path(t->live, "start.safetensors"), t->decoder, &t->point->model,
-                       STATE_WEIGHTS | STATE_MASTER, 0);
+    return state_write(live_path(t->live, "start.safetensors"), t->decoder, &p->model, STATE_WEIGHTS | STATE_MASTER, 0);
 }
 
 static status read_certificate(struct trainer *t, const char *folder)

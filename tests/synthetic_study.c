@@ -33,6 +33,11 @@ void synthetic_point(struct point *out, const struct synthetic_study *study, int
     p->target.dp = p->target.cp = 1;
     ck_ok(shape_preset(&p->model, "tiny"));
     p->model.layers = run->model_layers ? run->model_layers : SYNTHETIC_LAYERS;
+    if (run->checkpoint) {
+        memset(p->model.preset, 0, sizeof p->model.preset);
+        strcpy(p->checkpoint.path, "models/llama");
+        strcpy(p->checkpoint.hash, run->checkpoint);
+    }
     p->model.ffn = run->hidden ? 2 * p->model.ffn : p->model.ffn;
     strcpy(p->data.source, "corpus");
     p->data.split[0] = 969, p->data.split[1] = 30, p->data.split[2] = 1;

@@ -30,6 +30,7 @@ struct synthetic_run {
     bool draws;                    /* forward and recompute draw their orders */
     uint64_t seed, hidden;         /* 0: the study's */
     int model_layers;              /* 0: SYNTHETIC_LAYERS */
+    const char *checkpoint;        /* hash of what it starts from; NULL: a preset, its weights drawn */
 };
 
 struct synthetic_study {

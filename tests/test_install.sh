@@ -11,7 +11,7 @@ flags=(PREFIX=/usr "DESTDIR=$scratch/stage")
 [[ $bin != *sanitize* ]] || flags+=(SANITIZE=1)
 [[ $bin != *debug* ]] || flags+=(DEBUG=1)
 check "make install" env -u MAKEFLAGS -u MAKELEVEL make "${flags[@]}" install
-for program in shard plan baseline sweep diff report; do
+for program in shard plan baseline sweep diff report export; do
     installed=$prefix/bin/rematch-$program
     check "$program --version" "$installed" --version
     check "$program --help" "$installed" --help

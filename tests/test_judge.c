@@ -246,6 +246,9 @@ START_TEST(incomparable_runs_are_refused)
     run = demo_runs[R0];
     run.shard = "07he2";
     must_be_refused(&run, "another token shard");
+    run = demo_runs[R0];
+    run.checkpoint = "00112233445566778899aabbccddeeff";
+    must_be_refused(&run, "another checkpoint to start from");
 }
 END_TEST
 

@@ -9,7 +9,7 @@
 #include "tests/suite.h"
 #include "tests/temporary.h"
 
-/* A point in which every field has a value of its own, none of them a default. */
+/* A point in which every field has a value of its own, none of them a default; the model has a preset. */
 static struct point full_point(void)
 {
     struct point p = {.study = "migration",
@@ -131,6 +131,25 @@ START_TEST(every_policy_survives_json)
 }
 END_TEST
 
+#define HASH "00112233445566778899aabbccddeeff"
+
+START_TEST(checkpoint_survives_json)
+{
+    struct point written = plain_point(), read;
+    memset(written.model.preset, 0, sizeof written.model.preset);
+    strcpy(written.checkpoint.path, "models/a llama");
+    strcpy(written.checkpoint.hash, HASH);
+    json_t *object = json_of(&written);
+    ck_ok(point_from_json(&read, object, "x:1"));
+    ck_assert_mem_eq(&read.checkpoint, &written.checkpoint, sizeof read.checkpoint);
+    ck_assert_str_eq(read.model.preset, "");
+    json_object_set_new(object, "checkpoint_hash", json_null());
+    ck_assert_int_eq(point_from_json(&read, object, "x:1"), ERR_INPUT);
+    ck_said("x:1: checkpoint_hash '': expected the 32 digits of checkpoint 'models/a llama'");
+    json_decref(object);
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 /* A field set to some JSON (NULL: taken away), and what the message must say. */
@@ -145,6 +164,9 @@ static const struct {
     {NULL, "name", "\"\"", "\"name\": expected a text"},
     {NULL, "start", "\"middle\"", "\"start\": expected branch scratch"},
     {NULL, "fault", "\"bit-rot\"", "'bit-rot' is not known"},
+    {NULL, "checkpoint_hash", "\"" HASH "\"", "checkpoint_hash '" HASH "': expected"},
+    {"model", "preset", "null", "model: expected one of preset and checkpoint"},
+    {"model", "checkpoint", "\"models/a\"", "model: expected one of preset and checkpoint"},
     {NULL, "surprise", "1", "unknown field \"surprise\""},
     {NULL, "target", "[]", "\"target.name\""},
     {NULL, "target", NULL, "\"target.name\": expected a value"},
@@ -325,6 +347,7 @@ int main(void)
     const struct suite_test tests[] = {
         {point_survives_json_exactly, 1},
         {every_policy_survives_json, COUNT(policies)},
+        {checkpoint_survives_json, 1},
         {damaged_point_is_refused_with_file_line_and_field, COUNT(damages)},
         {points_are_read_and_found_by_name, 1},
         {points_out_of_order_are_refused, COUNT(disorders)},

@@ -283,7 +283,7 @@ static const struct {
     {"study: s\nmodel: {preset: [tiny]}\ntraining: {}\ntargets: []\nbaseline: a\npoints: []\n", 2, "preset: expected"},
     {"study: s\nmodel: {preset: huge}\ntraining: {}\ntargets: []\nbaseline: a\npoints: []\n", 2, "preset 'huge'"},
     {"study: s\nmodel: {hidden: 8}\ntraining: {}\ntargets: []\nbaseline: a\npoints: []\n", 2,
-     "model.preset is missing"},
+     "give a preset, or the checkpoint to start from"},
     {"study: s\nmodel:\n  preset: tiny\n  heads: 3\ntraining: {steps: 2, sequence_length: 4, micro_batch_size: 1, "
      "global_batch_size: 1, lr: 1}\ntargets: [{name: a, profile: exact, memory: 1GiB}]\nbaseline: a\npoints: []\n",
      3, "heads 3: must divide hidden 32"},

@@ -29,6 +29,8 @@ static status check_comparable(const struct run *a, const struct run *b)
     const char *field = NULL;
     if (!models_equal(&p->model, &q->model))
         field = "model";
+    else if (strcmp(p->checkpoint.hash, q->checkpoint.hash))
+        field = "checkpoint to start from";
     else if (strcmp(p->data.source, q->data.source) || memcmp(p->data.split, q->data.split, sizeof p->data.split))
         field = "data";
     else if (strcmp(a->result.shard, b->result.shard))
