@@ -1,6 +1,6 @@
 # Rematch: see README.md. Everything is built under build/<variant>/; nothing is written into the source tree.
 #
-#   make deps | make | make study | make check | make lint | make install PREFIX=/usr/local DESTDIR=
+#   make deps | make | make study | make check | make parity | make lint | make install PREFIX=/usr/local DESTDIR=
 #   SANITIZE=1  ASan and UBSan      DEBUG=1  -O1 -g      SHORT=1  check without the tests that train whole studies      V=1  say the commands
 
 .DEFAULT_GOAL := all
@@ -42,7 +42,7 @@ TEST_SUPPORT := $(filter-out tests/test_%.c,$(wildcard tests/*.c))
 LONG_TESTS := tests/test_study.sh tests/test_kill.sh
 SCRIPT_TESTS := $(filter-out $(if $(SHORT),$(LONG_TESTS)),$(wildcard tests/test_*.sh))
 
-.PHONY: all tests deps study check run-tests lint install clean
+.PHONY: all tests deps study check run-tests parity lint install clean
 all: $(PROGRAMS:%=$B/bin/rematch-%)
 
 $B/obj/%.o: %.c Makefile
@@ -91,8 +91,13 @@ check: deps
 run-tests: all tests
 	tests/run.sh $B $(TESTS:%=$B/tests/%) $(SCRIPT_TESTS)
 
+# Against PyTorch, which tests/venv.sh fetches; not a part of check.
+parity: deps
+	$(FRESH) all $B/tests/parity/parity
+	@tests/parity/parity.sh $B
+
 C_FILES = $(wildcard $(foreach r,kernels kernels/* kernels/*/* data model stages stages/* tests tests/*,$r/*.c $r/*.h))
-SCRIPTS = $(wildcard pipelines/*.sh data/*.sh slurm/*.sh tests/*.sh) .ci/run
+SCRIPTS = $(wildcard pipelines/*.sh data/*.sh slurm/*.sh tests/*.sh tests/*/*.sh) .ci/run
 
 lint:
 	@pipelines/deps.sh --lint
@@ -117,4 +122,4 @@ clean:
 	rm -rf build
 
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$B/obj/stages/%.d) $(TESTS:%=$B/obj/tests/%.d) \
-	$(TEST_SUPPORT:%.c=$B/obj/%.d)
+	$(TEST_SUPPORT:%.c=$B/obj/%.d) $B/obj/tests/parity/parity.d

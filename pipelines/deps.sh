@@ -1,13 +1,14 @@
 #!/bin/bash
 # deps.sh - the packages that Rematch is built and tested with; installs those that are missing.
 #
-#   deps.sh          what `make study` and `make check` need
-#   deps.sh --lint   what `make lint` needs as well
+#   deps.sh            what `make study` and `make check` need
+#   deps.sh --lint     what `make lint` needs as well
+#   deps.sh --python   what tests/venv.sh needs as well
 #
 # Without apt it prints the list. REMATCH_DEPS=present says that their counterparts are installed by other means.
 set -euo pipefail
 
-# Package, and what it is here for. The word `lint` marks those that only `make lint` uses.
+# Package, and what it is here for. The words `lint` and `python` mark those that only --lint and --python ask for.
 packages() {
     cat <<'LIST'
 build-essential     compiler, libc, make
@@ -25,6 +26,7 @@ libpython3-stdlib   real source code for the corpus
 clang-format        lint
 cppcheck            lint
 shellcheck          lint
+python3-venv        python
 LIST
 }
 
@@ -34,10 +36,10 @@ fail() {
 }
 
 case "${1-}" in
-'') mapfile -t wanted < <(packages | awk '$2 != "lint" {print $1}') ;;
---lint) mapfile -t wanted < <(packages | awk '{print $1}') ;;
-*) echo "deps.sh: unknown argument '$1': expected nothing or --lint" >&2; exit 2 ;;
+'' | --lint | --python) ;;
+*) echo "deps.sh: unknown argument '$1': expected nothing, --lint or --python" >&2; exit 2 ;;
 esac
+mapfile -t wanted < <(packages | awk -v only="${1-}" '$2 !~ /^(lint|python)$/ || "--" $2 == only {print $1}')
 
 [ "${REMATCH_DEPS-}" != present ] || exit 0
 
