@@ -2,7 +2,7 @@
 
 #include "kernels/device.h"
 
-enum { HEAD_CHUNK_BYTES = 128 << 20, HEAD_CHUNK_STEP = 64 };
+enum { HEAD_CHUNK_BYTES = 64 << 20, HEAD_CHUNK_STEP = 64 };
 
 #define BIT(i) (1u << (i))
 

@@ -89,7 +89,7 @@ struct memory_plan {
     int64_t head_chunk;
 };
 
-/* The head's chunk for a vocabulary: at most 128 MiB of f32 logits, a multiple of 64 tokens (64 at least), or all rows
+/* The head's chunk for a vocabulary: at most 64 MiB of f32 logits, a multiple of 64 tokens (64 at least), or all rows
  * where they are fewer. */
 int64_t memory_head_chunk(const struct model_shape *s, int64_t rows);
 

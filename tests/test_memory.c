@@ -164,13 +164,13 @@ START_TEST(migrated_model_takes_what_the_textbook_says)
 }
 END_TEST
 
-START_TEST(head_chunk_keeps_logits_below_128_MiB)
+START_TEST(head_chunk_keeps_logits_below_64_MiB)
 {
     struct model_shape s;
     ck_ok(shape_preset(&s, "code-3b"));
-    ck_assert_int_eq(memory_head_chunk(&s, 16384), 640); /* 666 rows of 50,368 f32 would fit */
+    ck_assert_int_eq(memory_head_chunk(&s, 16384), 320); /* 333 rows of 50,368 f32 would fit */
     s.vocab = 256;
-    ck_assert_int_eq(memory_head_chunk(&s, 1 << 20), 131072);
+    ck_assert_int_eq(memory_head_chunk(&s, 1 << 20), 65536);
     ck_assert_int_eq(memory_head_chunk(&s, 100), 100);
     s.vocab = 1 << 22;
     ck_assert_int_eq(memory_head_chunk(&s, 16384), 64);
@@ -296,7 +296,7 @@ int main(void)
         {request_adds_what_it_asks_for, 1},
         {activations_fall_by_the_same_step_with_every_layer, 1},
         {migrated_model_takes_what_the_textbook_says, 1},
-        {head_chunk_keeps_logits_below_128_MiB, 1},
+        {head_chunk_keeps_logits_below_64_MiB, 1},
         {list_of_spans_adds_up_to_the_arena, 1},
         {list_stops_at_the_first_error, 1},
         {request_that_makes_no_sense_is_refused, 1},
