@@ -8,7 +8,9 @@
 #ifndef REMATCH_STAGES_STATE_H
 #define REMATCH_STAGES_STATE_H
 
+#include "data/file.h"
 #include "data/safetensors.h"
+#include "kernels/comm.h"
 #include "model/decoder.h"
 
 /* A growing list of tensors; zeroed is empty. */
@@ -35,7 +37,10 @@ status state_write(const char *path, struct decoder *decoder, const struct model
 status state_load(struct decoder *decoder, const struct model_shape *shape, const struct safetensors *file,
                   const char *name, int64_t *step);
 
+/* Rank 0's state and step become those of all ranks: archives are read once. */
+status state_broadcast(struct decoder *decoder, struct comm *comm, int64_t *step);
+
 /* XXH3-128 of all weights in the run's storage, parameter by parameter. */
-void state_digest(struct decoder *decoder, char hex[33]);
+struct xxh3 state_digest(struct decoder *decoder);
 
 #endif
