@@ -65,8 +65,10 @@ done:
 
 status jsonl_append(struct jsonl *j, json_t *object)
 {
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *text = j && object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
+    if (!j)
+        return OK;
     if (!text)
         return FAIL(ERR_MEMORY, "'%s': cannot make a line: no memory, or a text that is not UTF-8", j->path);
     /* Flushed, so that whoever watches the run sees whole lines. */

@@ -16,8 +16,9 @@ struct jsonl;
 
 /* Opens for appending; cuts the file to `offset` bytes first. ERR_INPUT when it is shorter. */
 status jsonl_open(struct jsonl **out, const char *path, uint64_t offset);
-status jsonl_append(struct jsonl *j, json_t *object); /* steals the reference */
-status jsonl_sync(struct jsonl *j);                   /* flush and fsync: what a checkpoint counts on */
+/* Steals the reference. To NULL, a series that another process keeps, nothing is written. */
+status jsonl_append(struct jsonl *j, json_t *object);
+status jsonl_sync(struct jsonl *j); /* flush and fsync: what a checkpoint counts on */
 uint64_t jsonl_offset(const struct jsonl *j);
 void jsonl_close(struct jsonl *j);
 

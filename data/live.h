@@ -1,11 +1,11 @@
 /* live.h - a running point's folder: locked, checkpointed, resumable after a kill at any moment.
  *
  *   runs/S/work/POINT/  lock  status.json  metrics.jsonl  evaluations.jsonl  timing.jsonl  ...
- *                       checkpoint-STEP/  state-RANK.safetensors  certificate-RANK.bin  commit.json
+ *                       checkpoint-STEP/  state.safetensors  certificate-RANK.bin  commit.json
  * A checkpoint is written under a temporary name, synced, renamed; commit.json (last) holds the step, a digest of the
  * configuration, the size and XXH3-128 of each file, and the byte offset of each JSON-lines file. Without a valid
  * commit it does not exist. The newest valid one is used; all others are removed after a newer one stands. One process
- * (rank 0) holds the handle; other ranks write their parts into the folder. Errors: ERR_IO; ERR_INPUT when another
+ * (rank 0) holds the handle and writes the parts of all. Errors: ERR_IO; ERR_INPUT when another
  * configuration's checkpoint is found.
  */
 #ifndef REMATCH_DATA_LIVE_H
@@ -35,7 +35,7 @@ struct live_offset {
     uint64_t offset;
 };
 
-/* Folder into which the ranks' parts go, flat, each synced by its writer (file_write, safetensors_write); *folder is
+/* Folder into which the parts go, flat, each synced by its writer (file_write, safetensors_write); *folder is
  * borrowed until live_close. Then commit, with `configuration` (any text: its hash is stored), after jsonl_sync of the
  * files that `offsets` names. A valid checkpoint of this step that stands already is kept: a step's state is a function
  * of the configuration. */

@@ -76,8 +76,7 @@ static void add_rows(struct comparison *c, const struct view *a, const struct vi
         add_elements(c, *a, *b, a->type, b->type, unit);
 }
 
-/* Adds what `part` found in the elements that follow those of `c`. */
-static void join(struct comparison *c, const struct comparison *part)
+void comparison_join(struct comparison *c, const struct comparison *part)
 {
     if (!c->differing && part->differing)
         c->first_differing = c->elements + part->first_differing;
@@ -114,7 +113,7 @@ status comparison_add(struct comparison *c, const struct view *a, const struct v
         add_rows(&part[i], &a_rows, &b_rows, unit);
     }
     for (int i = 0; i < PARTS; i++)
-        join(c, &part[i]);
+        comparison_join(c, &part[i]);
     return OK;
 }
 

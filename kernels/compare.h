@@ -28,6 +28,9 @@ void comparison_clear(struct comparison *c);
 /* Adds the elements of a and b (same rows and cols; any types). ERR_ARGUMENT when shapes differ. */
 status comparison_add(struct comparison *c, const struct view *a, const struct view *b, enum dtype unit);
 
+/* Adds what `part` found in elements that follow those of `c`. */
+void comparison_join(struct comparison *c, const struct comparison *part);
+
 /* ||b - a|| / ||a||; 0 when both are zero, inf when only a is. Cosine of a and b; 1 when both are zero. */
 double comparison_relative_l2(const struct comparison *c);
 double comparison_cosine(const struct comparison *c);

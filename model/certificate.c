@@ -58,6 +58,8 @@ static bool comes_before(const struct certificate_event *a, const struct certifi
         return a->step < b->step;
     if (a->micro_batch != b->micro_batch)
         return a->micro_batch < b->micro_batch;
+    if (a->rank != b->rank)
+        return a->rank < b->rank;
     return a->layer != b->layer ? a->layer < b->layer : a->tensor < b->tensor;
 }
 
@@ -81,6 +83,88 @@ status certificate_add_step(struct certificate *c, const struct certificate_step
         c->step_capacity = capacity;
     }
     c->step[c->step_count++] = *line;
+    return OK;
+}
+
+/* ---- the ranks' parts of one ---- */
+
+/* Whether a was filed first. Events of one micro-batch on one rank stand in one part, in the order that they keep. */
+static bool filed_before(const struct certificate_event *a, const struct certificate_event *b)
+{
+    if (a->step != b->step)
+        return a->step < b->step;
+    return a->micro_batch != b->micro_batch ? a->micro_batch < b->micro_batch : a->rank < b->rank;
+}
+
+static status merge_events(struct certificate *into, const struct certificate *part)
+{
+    struct certificate_event *event = calloc(CERTIFICATE_EVENTS, sizeof *event);
+    if (!event)
+        return FAIL(ERR_MEMORY, "no memory for the events of two certificates");
+    int count = 0;
+    for (int a = 0, b = 0; count < CERTIFICATE_EVENTS && (a < into->event_count || b < part->event_count); count++) {
+        bool mine =
+            b == part->event_count || (a < into->event_count && !filed_before(&part->event[b], &into->event[a]));
+        event[count] = mine ? into->event[a++] : part->event[b++];
+    }
+    free(into->event);
+    into->event = event;
+    into->event_count = count;
+    into->event_total += part->event_total;
+    return OK;
+}
+
+/* The step of line i; behind the last one, a step that never comes. */
+static int64_t step_of_line(const struct certificate *c, int64_t i)
+{
+    return i < c->step_count ? c->step[i].step : INT64_MAX;
+}
+
+static void add_line(struct certificate_step *sum, const struct certificate_step *line)
+{
+    sum->compared += line->compared;
+    sum->mismatched += line->mismatched;
+    sum->expected += line->expected;
+}
+
+static status merge_steps(struct certificate *into, const struct certificate *part)
+{
+    struct certificate both = {0};
+    status st = OK;
+    for (int64_t a = 0, b = 0; a < into->step_count || b < part->step_count;) {
+        int64_t mine = step_of_line(into, a), other = step_of_line(part, b);
+        struct certificate_step line = {.step = mine < other ? mine : other};
+        if (mine == line.step)
+            add_line(&line, &into->step[a++]);
+        if (other == line.step)
+            add_line(&line, &part->step[b++]);
+        TRY_DONE(certificate_add_step(&both, &line));
+    }
+    free(into->step);
+    into->step = both.step;
+    into->step_count = both.step_count;
+    into->step_capacity = both.step_capacity;
+    both.step = NULL;
+done:
+    free(both.step);
+    return st;
+}
+
+status certificate_merge(struct certificate *into, const struct certificate *part)
+{
+    if (into->layers != part->layers || into->expects_mismatch != part->expects_mismatch)
+        return FAIL(ERR_ARGUMENT,
+                    "certificates of %d layers%s and of %d layers%s cannot be merged: they are parts of different runs",
+                    into->layers, into->expects_mismatch ? " in fp32" : "", part->layers,
+                    part->expects_mismatch ? " in fp32" : "");
+    TRY(merge_events(into, part));
+    TRY(merge_steps(into, part));
+    for (int i = 0; i < into->layers * BLOCK_TENSORS; i++) {
+        into->cell[i].compared += part->cell[i].compared;
+        into->cell[i].mismatched += part->cell[i].mismatched;
+        into->cell[i].expected += part->cell[i].expected;
+        comparison_join(&into->cell[i].values, &part->cell[i].values);
+    }
     return OK;
 }
 

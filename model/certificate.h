@@ -25,7 +25,7 @@ const char *accused_name(enum accused a); /* "nobody", "forward", "recompute", "
 /* One mismatch: the first tensor of a chunk's rebuild, in order of the forward, whose bits differ. */
 struct certificate_event {
     int64_t step;
-    int32_t micro_batch, rank, layer;
+    int32_t micro_batch, rank, layer; /* micro-batch of the global batch */
     enum block_tensor tensor;
     enum accused accused;
     int32_t tiles, tiles_differing, first_tile;
@@ -69,11 +69,16 @@ status certificate_new(struct certificate **out, int layers, bool expects_mismat
 void certificate_free(struct certificate *c);
 struct certificate_totals certificate_total(const struct certificate *c);
 
-/* The first of the kept events in order of the forward: lowest step, then micro-batch, layer, tensor. NULL: none. Layers
- * are rebuilt from the last down, so this is not the first that was filed. */
+/* The first of the kept events in order of the forward: lowest step, then micro-batch, rank, layer, tensor. NULL: none.
+ * Layers are rebuilt from the last down, so this is not the first that was filed. */
 const struct certificate_event *certificate_first(const struct certificate *c);
 
 status certificate_add_step(struct certificate *c, const struct certificate_step *line);
+
+/* Adds another rank's part of the same run, as if one notary had seen both: counters and lines of a step add,
+ * comparisons join, events keep the order in which they would have been filed (step, micro-batch, rank; inside those as
+ * in their part), the first CERTIFICATE_EVENTS of them. ERR_ARGUMENT, and nothing changed, for a part of another run. */
+status certificate_merge(struct certificate *into, const struct certificate *part);
 
 /* certificate.bin, byte table in data/FORMATS.md. *bytes is malloc'ed. ERR_INPUT for a damaged or foreign one; `name`
  * is what messages call it. */

@@ -69,7 +69,7 @@ struct batch {
     const int32_t *token, *target; /* (B*T) */
     int64_t first_sequence;        /* place of its first sequence in the global batch */
     int64_t first_local_sequence;  /* place among this rank's sequences: decides the groups */
-    int32_t micro_batch;           /* number of this micro-batch in the step, from 0 */
+    int32_t micro_batch;           /* its number in the global batch, from 0 */
 };
 
 /* Forward, recompute, backward: gradients are added to the groups. sequence_loss (B), out: sums over tokens, nats. */

@@ -4,7 +4,8 @@
 #   study.sh STUDY.yaml [-o runs/NAME]
 #
 # Every stage skips what is finished and continues what was interrupted, so the same command resumes a study. A point
-# whose certificate fails ends with exit status 3: the others still run, the report is made, and study.sh exits 3.
+# trains on the ranks of its target. One whose certificate fails ends with exit status 3: the others still run, the
+# report is made, and study.sh exits 3.
 set -euo pipefail
 
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
@@ -101,11 +102,11 @@ stage plan "$study"
 run_stage "$bin/rematch-plan" "$study" -o "$run"
 mkdir -p "$run/shards" "$run/records" "$run/diffs"
 
-# The points, one a line, the baseline first: name, role, ranks, fits, against, against_baseline, data source; "-" where
-# there is none.
+# The points, one a line, the baseline first: name, role, ranks, fits, against, against_baseline, data source, cp; "-"
+# where there is none.
 points=$("$bin/rematch-plan" --list "$run")
-several=$(awk -F'\t' '$3 != 1 {print $1 " (" $3 " ranks)"; exit}' <<<"$points")
-[ -z "$several" ] || fail "$run/study.yaml: point $several: this version trains on one rank; set dp: 1, cp: 1"
+split=$(awk -F'\t' '$8 != 1 {print $1 " (cp " $8 ")"; exit}' <<<"$points")
+[ -z "$split" ] || fail "$run/study.yaml: point $split: this version only plans context parallelism; set cp: 1"
 source=$(awk -F'\t' '$2 == "baseline" {print $7}' <<<"$points")
 text=(-- "$source")
 if [ "$source" = corpus ]; then

@@ -17,12 +17,13 @@ int main(int argc, char **argv)
         parse,
         NULL,
         "Trains the baseline of a study and seals its record: runs/S/records/POINT.rematch.tar.zst.\v"
-        "Start it under `mpirun -n 1 --bind-to none`. An interrupted run continues; a finished one is a no-op. "
+        "Start it under `mpirun -n RANKS --bind-to none`, a rank for each data-parallel part of the target (dp). An "
+        "interrupted run continues; a finished one is a no-op. "
         "SIGTERM, SIGUSR1 and SIGUSR2 write a checkpoint and end with status 75.",
         NULL,
         NULL,
         NULL};
     struct trainer_options o = {.num_layers = -1};
     command_parse(&argp, argc, argv, &o);
-    return command_exit(trainer_main(&o, true, &argc, &argv));
+    return trainer_main(&o, true, &argc, &argv);
 }

@@ -37,10 +37,11 @@ static inline const char *layout_work(char path[LAYOUT_PATH], const char *run, c
     return path;
 }
 
-/* A rank's part of a checkpoint: "FOLDER/state-0.safetensors", "FOLDER/certificate-0.bin". */
-static inline const char *layout_state_part(char path[LAYOUT_PATH], const char *folder, int rank)
+/* What a checkpoint holds: "FOLDER/state.safetensors", which all ranks have alike, and of each rank what it has seen,
+ * "FOLDER/certificate-0.bin". */
+static inline const char *layout_state(char path[LAYOUT_PATH], const char *folder)
 {
-    snprintf(path, LAYOUT_PATH, "%s/state-%d.safetensors", folder, rank);
+    snprintf(path, LAYOUT_PATH, "%s/state.safetensors", folder);
     return path;
 }
 

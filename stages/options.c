@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/ops.h"
+#include "stages/command.h"
 #include "stages/layout.h"
 
 bool trainer_option(struct trainer_options *o, int key, char *argument)
@@ -85,6 +86,12 @@ static status change_point(struct point *p, const struct trainer_options *o, con
 
 static status run_point(const struct trainer_options *o, bool baseline, struct comm *comm)
 {
+    const struct ops *known;
+    if (o->device)
+        TRY(ops_find(o->device, &known));
+    if (!o->run || !o->point)
+        return FAIL(ERR_USAGE, "--run and --point are needed: --run runs/demo --point %s",
+                    baseline ? "h800-r0" : "l40s-r16");
     char path[LAYOUT_PATH];
     struct point *points;
     const struct point *found;
@@ -112,19 +119,16 @@ done:
     return st;
 }
 
-status trainer_main(const struct trainer_options *o, bool baseline, int *argc, char ***argv)
+int trainer_main(const struct trainer_options *o, bool baseline, int *argc, char ***argv)
 {
-    const struct ops *known;
-    if (o->device)
-        TRY(ops_find(o->device, &known));
-    if (!o->run || !o->point)
-        return FAIL(ERR_USAGE, "--run and --point are needed: --run runs/demo --point %s",
-                    baseline ? "h800-r0" : "l40s-r16");
     struct comm *comm;
-    TRY(comm_open(&comm, argc, argv));
+    status st = comm_open(&comm, argc, argv);
+    if (st != OK)
+        return command_exit(st);
     trainer_catch_signals();
-    status st = run_point(o, baseline, comm);
-    st = comm_agree(comm, st);
+    st = comm_agree(comm, run_point(o, baseline, comm));
+    /* Said before anybody ends: mpirun kills the others when one ends with an error. */
+    int code = comm_speaks(comm) ? command_exit(st) : status_exit_code(st);
     comm_close(comm);
-    return st;
+    return code;
 }

@@ -24,7 +24,8 @@ enum { OPTION_RUN = 'r', OPTION_POINT = 'p', OPTION_DEVICE = 'd', OPTION_OWN = 1
 bool trainer_option(struct trainer_options *o, int key, char *argument);
 
 /* Starts MPI, finds the point, applies what the options change, and runs it. `baseline`: the program is
- * rematch-baseline, which runs the trunk and nothing else. */
-status trainer_main(const struct trainer_options *o, bool baseline, int *argc, char ***argv);
+ * rematch-baseline, which runs the trunk and nothing else. Returns the exit status, the same on every rank; one of them
+ * has said what went wrong. */
+int trainer_main(const struct trainer_options *o, bool baseline, int *argc, char ***argv);
 
 #endif

@@ -116,8 +116,7 @@ static const struct argp_option option_table[] = {
     {"json", 'j', NULL, 0, "print JSON instead of a table", 0},
     {"list", KEY_LIST, "FOLDER", 0,
      "print the points of a planned study for scripts: name, role, ranks, fits, against, against_baseline, data "
-     "source; "
-     "separated by tabs, '-' for none",
+     "source, cp; separated by tabs, '-' for none",
      0},
     {0, 0, NULL, 0, "How many layers to recompute:", 1},
     {"fit", KEY_FIT, NULL, 0, "print the memory that block N takes, for every N, and the smallest that fits", 1},
@@ -320,9 +319,9 @@ static status list_points(const char *run)
     for (int i = 0; i < count; i++) {
         const struct point *p = &points[i];
         int reference = points_reference(points, count, i);
-        printf("%s\t%s\t%d\t%s\t%s\t%s\t%s\n", p->name, p->baseline ? "baseline" : "point", p->target.dp * p->target.cp,
-               p->fits ? "true" : "false", reference < 0 ? "-" : points[reference].name, i ? points[0].name : "-",
-               p->data.source);
+        printf("%s\t%s\t%d\t%s\t%s\t%s\t%s\t%d\n", p->name, p->baseline ? "baseline" : "point",
+               p->target.dp * p->target.cp, p->fits ? "true" : "false", reference < 0 ? "-" : points[reference].name,
+               i ? points[0].name : "-", p->data.source, p->target.cp);
     }
     free(points);
     return OK;

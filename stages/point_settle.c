@@ -45,7 +45,7 @@ static status plan_memory(struct point *p)
         .tokens = p->training.sequence_length / p->target.cp,
         .storage = p->training.storage,
         .reduction_groups = p->training.reduction_groups / p->target.dp,
-        .shards = p->target.dp * p->target.cp,
+        .shards = 1, /* every rank keeps the whole optimizer */
         .stale_weights = p->fault.kind == FAULT_STALE_WEIGHTS,
         .certificate = true,
     };

@@ -46,22 +46,39 @@ static status room_evaluate(struct room *r, struct decoder *decoder, bool predic
     return decoder_evaluate(decoder, &batch, r->loss, predict ? r->predicted : NULL);
 }
 
-status scores_held_out(struct decoder *decoder, const struct loader *valid, int64_t batch, int sequences, double *loss)
+/* Losses of the sequences first to first + count - 1; whole micro-batches of `batch`. */
+static status evaluate_sequences(struct decoder *decoder, const struct loader *valid, int64_t batch, int64_t first,
+                                 int64_t count, double *loss)
 {
     struct room room = {0};
     status st = OK;
     TRY_DONE(room_make(&room, batch, valid->sequence));
-    for (int64_t first = 0; first < sequences; first += batch) {
+    for (int64_t done = 0; done < count; done += batch) {
         for (int64_t b = 0; b < batch; b++) {
-            loader_sequence(valid, (uint64_t)(first + b), room.window);
+            loader_sequence(valid, (uint64_t)(first + done + b), room.window);
             room_put(&room, b, valid->sequence, valid->sequence);
         }
         TRY_DONE(room_evaluate(&room, decoder, false));
-        for (int64_t b = 0; b < batch && first + b < sequences; b++)
-            loss[first + b] = room.loss[b] / valid->sequence;
+        for (int64_t b = 0; b < batch; b++)
+            loss[done + b] = room.loss[b] / valid->sequence;
     }
 done:
     room_free(&room);
+    return st;
+}
+
+status scores_held_out(struct decoder *decoder, struct comm *comm, const struct loader *valid, int64_t batch,
+                       int sequences, double *loss)
+{
+    int64_t share = sequences / comm_size(comm);
+    double *mine = malloc((size_t)share * sizeof *mine + 1);
+    if (!mine)
+        return FAIL(ERR_MEMORY, "no memory for %lld held-out losses", (long long)share);
+    status st = OK;
+    TRY_DONE(evaluate_sequences(decoder, valid, batch, comm_rank(comm) * share, share, mine));
+    TRY_DONE(comm_gather(comm, mine, (size_t)share * sizeof *mine, loss));
+done:
+    free(mine);
     return st;
 }
 
@@ -110,23 +127,29 @@ static status score_file(struct decoder *decoder, const struct shard *shard, uin
     return OK;
 }
 
-status scores_downstream(struct decoder *decoder, const struct shard *shard, const int split[3], int64_t batch,
-                         int sequence, int64_t step, struct jsonl *into)
+status scores_downstream(struct decoder *decoder, struct comm *comm, const struct shard *shard, const int split[3],
+                         int64_t batch, int sequence, int64_t step, struct jsonl *into)
 {
     uint64_t first, last;
     split_documents(split, shard_documents(shard), SPLIT_VALID, &first, &last);
-    if (last - first > SCORES_FILES)
-        last = first + SCORES_FILES;
+    const int files = last - first > SCORES_FILES ? SCORES_FILES : (int)(last - first);
+    const int ranks = comm_size(comm);
+    struct score mine[SCORES_FILES] = {0}, (*all)[SCORES_FILES] = malloc((size_t)ranks * sizeof *all);
     struct room room = {0};
     status st = OK;
+    if (!all)
+        TRY_DONE(FAIL(ERR_MEMORY, "no memory for the scores of %d ranks", ranks));
     TRY_DONE(room_make(&room, batch, sequence));
-    for (uint64_t document = first; document < last; document++) {
-        struct score score = {.step = step};
-        snprintf(score.file, sizeof score.file, "%s", shard_document_name(shard, document));
-        TRY_DONE(score_file(decoder, shard, document, batch, sequence, &room, &score));
-        TRY_DONE(score_append(into, &score));
+    for (int i = comm_rank(comm); i < files; i += ranks) {
+        mine[i].step = step;
+        snprintf(mine[i].file, sizeof mine[i].file, "%s", shard_document_name(shard, first + (uint64_t)i));
+        TRY_DONE(score_file(decoder, shard, first + (uint64_t)i, batch, sequence, &room, &mine[i]));
     }
+    TRY_DONE(comm_gather(comm, mine, sizeof mine, all));
+    for (int i = 0; i < files; i++)
+        TRY_DONE(score_append(into, &all[i % ranks][i]));
 done:
+    free(all);
     room_free(&room);
     return st;
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/file.h"
 #include "kernels/ops.h"
 
 status tensor_list_add(struct tensor_list *list, struct named_tensor **out)
@@ -179,10 +178,30 @@ status state_import(struct decoder *decoder, const struct model_shape *shape, co
     return decoder_round_weights(decoder);
 }
 
-void state_digest(struct decoder *decoder, char hex[33])
+static status broadcast_flat(struct comm *comm, const struct view *flat)
+{
+    return comm_broadcast(comm, flat->data, view_bytes(flat));
+}
+
+status state_broadcast(struct decoder *decoder, struct comm *comm, int64_t *step)
+{
+    struct optimizer_state state = decoder_state(decoder);
+    bool *stale_valid;
+    const struct view *stale = decoder_stale(decoder, &stale_valid);
+    TRY(comm_broadcast(comm, step, sizeof *step));
+    TRY(broadcast_flat(comm, &state.weight));
+    TRY(broadcast_flat(comm, &state.master));
+    TRY(broadcast_flat(comm, &state.m));
+    TRY(broadcast_flat(comm, &state.v));
+    if (!stale)
+        return OK;
+    TRY(comm_broadcast(comm, stale_valid, sizeof *stale_valid));
+    return *stale_valid ? broadcast_flat(comm, stale) : OK;
+}
+
+struct xxh3 state_digest(struct decoder *decoder)
 {
     /* Gaps are zero, so the flat array is a function of the parameters. */
     struct view weight = decoder_state(decoder).weight;
-    struct xxh3 hash = xxh3_of(weight.data, view_bytes(&weight));
-    xxh3_hex(&hash, hex);
+    return xxh3_of(weight.data, view_bytes(&weight));
 }

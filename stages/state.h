@@ -8,7 +8,9 @@
 #ifndef REMATCH_STAGES_STATE_H
 #define REMATCH_STAGES_STATE_H
 
+#include "data/file.h"
 #include "data/safetensors.h"
+#include "kernels/comm.h"
 #include "model/decoder.h"
 
 /* A growing list of tensors; zeroed is empty. */
@@ -44,7 +46,10 @@ status state_import(struct decoder *decoder, const struct model_shape *shape, co
 status state_find(const struct named_tensor **out, const struct safetensors *file, const char *name, const char *tensor,
                   int64_t rows, int64_t cols);
 
+/* Rank 0's state and step become those of all ranks: archives are read once. */
+status state_broadcast(struct decoder *decoder, struct comm *comm, int64_t *step);
+
 /* XXH3-128 of all weights in the run's storage, parameter by parameter. */
-void state_digest(struct decoder *decoder, char hex[33]);
+struct xxh3 state_digest(struct decoder *decoder);
 
 #endif

@@ -61,7 +61,8 @@ int main(int argc, char **argv)
         parse,
         NULL,
         "Trains one point of a study and seals its record: runs/S/records/POINT.rematch.tar.zst.\v"
-        "Start it under `mpirun -n 1 --bind-to none`. An interrupted run continues; a finished one is a no-op. Exit "
+        "Start it under `mpirun -n RANKS --bind-to none`, a rank for each data-parallel part of the target (dp). An "
+        "interrupted run continues; a finished one is a no-op. Exit "
         "status 3: a recomputed tensor differed and the point says on_mismatch: stop. SIGTERM, SIGUSR1 and SIGUSR2 "
         "write a checkpoint and end with status 75.",
         NULL,
@@ -69,5 +70,5 @@ int main(int argc, char **argv)
         NULL};
     struct trainer_options o = {.num_layers = -1};
     command_parse(&argp, argc, argv, &o);
-    return command_exit(trainer_main(&o, false, &argc, &argv));
+    return trainer_main(&o, false, &argc, &argv);
 }

@@ -4,11 +4,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "data/file.h"
 #include "stages/dump.h"
 #include "stages/layout.h"
 #include "stages/scores.h"
@@ -64,13 +61,12 @@ static status read_sequences(struct trainer *t, int64_t step, int64_t first, str
 static status run_micro_batches(struct trainer *t, int64_t step, struct sequences *s)
 {
     const struct point_training *how = &t->point->training;
-    int local = how->global_batch_size / t->point->target.dp;
-    int64_t rank_first = (int64_t)comm_rank(t->request->comm) * local;
-    for (int m = 0; m < trainer_micro_batches(t->point); m++) {
-        int64_t first = (int64_t)m * how->micro_batch_size;
-        TRY(read_sequences(t, step, rank_first + first, s));
-        const struct batch batch = {s->token, s->target, rank_first + first, first, m};
-        TRY(decoder_train(t->decoder, &batch, s->loss + first));
+    int64_t share = trainer_share(t->point), B = how->micro_batch_size;
+    for (int64_t local = 0; local < share; local += B) {
+        int64_t first = comm_rank(t->request->comm) * share + local;
+        TRY(read_sequences(t, step, first, s));
+        const struct batch batch = {s->token, s->target, first, local, (int32_t)(first / B)};
+        TRY(decoder_train(t->decoder, &batch, s->loss + local));
     }
     return OK;
 }
@@ -79,12 +75,11 @@ static status run_micro_batches(struct trainer *t, int64_t step, struct sequence
 static status mean_loss(struct trainer *t, const struct sequences *s, double *loss)
 {
     const struct point_training *how = &t->point->training;
-    int local = how->global_batch_size / t->point->target.dp;
     double *all = malloc((size_t)how->global_batch_size * sizeof *all);
     if (!all)
         return FAIL(ERR_MEMORY, "no memory for %d losses", how->global_batch_size);
     status st = OK;
-    TRY_DONE(comm_gather(t->request->comm, s->loss, (size_t)local * sizeof *all, all));
+    TRY_DONE(comm_gather(t->request->comm, s->loss, (size_t)trainer_share(t->point) * sizeof *all, all));
     *loss = 0;
     for (int i = 0; i < how->global_batch_size; i++)
         *loss += all[i];
@@ -94,14 +89,6 @@ done:
     return st;
 }
 
-static bool is_dumped(const struct point *p, int64_t step)
-{
-    for (int i = 0; i < p->dump_steps; i++)
-        if (p->dump_step[i] == step)
-            return true;
-    return false;
-}
-
 static status train_and_reduce(struct trainer *t, int64_t step, struct sequences *s)
 {
     int groups;
@@ -109,7 +96,7 @@ static status train_and_reduce(struct trainer *t, int64_t step, struct sequences
     status st = OK;
     int64_t every = t->point->certificate.every;
     TRY(decoder_begin_step(t->decoder, step, every > 0 && step % every == 0));
-    if (is_dumped(t->point, step))
+    if (trainer_dumps(t, step))
         TRY(dump_begin(&dump, t->decoder));
     TRY_DONE(run_micro_batches(t, step, s));
     const struct view *gradient = decoder_gradients(t->decoder, &groups);
@@ -149,7 +136,7 @@ static status train_step(struct trainer *t, struct sequences *s)
     t->last_loss = metric.loss;
     t->step = step;
     t->mismatched = certificate_total(t->certificate).mismatched > 0;
-    return OK;
+    return comm_any(t->request->comm, &t->mismatched);
 }
 
 /* ---- between steps ---- */
@@ -161,60 +148,12 @@ static status evaluate(struct trainer *t)
     if (!e.loss)
         return FAIL(ERR_MEMORY, "no memory for %d held-out losses", t->held_out);
     status st = OK;
-    TRY_DONE(scores_held_out(t->decoder, &t->valid, t->point->training.micro_batch_size, t->held_out, e.loss));
+    TRY_DONE(scores_held_out(t->decoder, t->request->comm, &t->valid, t->point->training.micro_batch_size, t->held_out,
+                             e.loss));
     TRY_DONE(evaluation_append(t->series[SERIES_EVALUATIONS], &e));
 done:
     free(e.loss);
     return st;
-}
-
-static status write_certificate(struct trainer *t, const char *folder)
-{
-    char path[LAYOUT_PATH];
-    void *bytes;
-    size_t size;
-    TRY(certificate_write(t->certificate, &bytes, &size));
-    status st = file_write(layout_certificate_part(path, folder, comm_rank(t->request->comm)), bytes, size);
-    free(bytes);
-    return st;
-}
-
-status trainer_checkpoint(struct trainer *t)
-{
-    struct live_offset offsets[SERIES];
-    const char *folder;
-    char path[LAYOUT_PATH];
-    for (int i = 0; i < SERIES; i++) {
-        TRY(jsonl_sync(t->series[i]));
-        snprintf(offsets[i].file, sizeof offsets[i].file, "%s", trainer_series_name[i]);
-        offsets[i].offset = jsonl_offset(t->series[i]);
-    }
-    TRY(live_checkpoint_begin(t->live, t->step, &folder));
-    layout_state_part(path, folder, comm_rank(t->request->comm));
-    TRY(state_write(path, t->decoder, &t->point->model, STATE_MASTER | STATE_MOMENTS | STATE_STALE, t->step));
-    TRY(write_certificate(t, folder));
-    return live_checkpoint_commit(t->live, t->step, t->configuration, offsets, SERIES);
-}
-
-/* Under mpirun every stdout is a terminal, mpirun's own: the pipelines say whether a person is watching. */
-static bool on_terminal(void)
-{
-    const char *how = getenv("REMATCH_PROGRESS");
-    return how ? !strcmp(how, "terminal") : isatty(STDOUT_FILENO);
-}
-
-static void show_progress(const struct trainer *t, bool evaluated)
-{
-    const struct point *p = t->point;
-    int64_t last = p->training.rule.steps;
-    bool terminal = on_terminal();
-    if (!terminal && t->step != last && !evaluated)
-        return;
-    double step_tokens = (double)p->training.global_batch_size * p->training.sequence_length;
-    double left = (double)(last - t->step) * step_tokens / trainer_tokens_per_s(t);
-    printf("%s%s step %" PRId64 "/%" PRId64 "  loss %.4f  %.0f tokens/s  %.0f s left%s", terminal ? "\r" : "", p->name,
-           t->step, last, t->last_loss, trainer_tokens_per_s(t), left, terminal && t->step != last ? "   " : "\n");
-    fflush(stdout);
 }
 
 static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
@@ -227,15 +166,12 @@ static status between_steps(struct trainer *t)
     if (evaluated && t->held_out)
         TRY(evaluate(t));
     if (p->baseline && t->step == p->training.branch_at)
-        TRY(state_write(live_path(t->live, "branch.safetensors"), t->decoder, &p->model, STATE_MASTER | STATE_MOMENTS,
-                        t->step));
+        TRY(trainer_write_state(t, "branch.safetensors", STATE_MASTER | STATE_MOMENTS));
     bool stop = stop_asked;
     TRY(comm_any(t->request->comm, &stop));
-    if (stop || (due(p->checkpoint_every, t->step) && t->step < last)) {
-        TRY(trainer_checkpoint(t));
-        TRY(live_status(t->live, stop ? "stopped" : "running", t->step, last, t->last_loss, trainer_tokens_per_s(t)));
-    }
-    show_progress(t, evaluated);
+    if (stop || (due(p->checkpoint_every, t->step) && t->step < last))
+        TRY(trainer_checkpoint(t, stop ? "stopped" : "running"));
+    trainer_show_progress(t, evaluated);
     if (stop && t->step < last)
         return FAIL(ERR_STOPPED, "'%s' stopped after step %" PRId64 " of %" PRId64 "; the same command continues",
                     p->name, t->step, last);
@@ -267,15 +203,22 @@ done:
     return st;
 }
 
+/* The certificate of all ranks is rank 0's, which says it for all. */
 static status say_mismatch(const struct trainer *t)
 {
+    if (!t->live)
+        return OK;
     const struct certificate_event *e = certificate_first(t->certificate);
     struct certificate_totals sum = certificate_total(t->certificate);
+    char rank[24] = "";
+    if (comm_size(t->request->comm) > 1)
+        snprintf(rank, sizeof rank, ", rank %d", e->rank);
     return FAIL(ERR_RESULT,
                 "'%s': recompute is not bit-identical: %" PRIu64 " of %" PRIu64
-                " tensors differ, first in step %" PRId64 ", layer %d, op %s (accused: %s); stopped after step %" PRId64
+                " tensors differ, first in step %" PRId64
+                "%s, layer %d, op %s (accused: %s); stopped after step %" PRId64
                 "; --on-mismatch continue, or on_mismatch: continue in the study, goes on",
-                t->point->name, sum.mismatched, sum.compared, e->step, e->layer,
+                t->point->name, sum.mismatched, sum.compared, e->step, rank, e->layer,
                 block_op_name(block_tensor_op(e->tensor)), accused_name(e->accused), t->step);
 }
 
@@ -283,10 +226,8 @@ status trainer_run(const struct trainer_request *request)
 {
     bool finished;
     TRY(trainer_is_finished(request, &finished));
-    if (finished) {
-        printf("%s is finished\n", request->point->name);
+    if (finished)
         return OK;
-    }
     struct trainer t;
     status st = trainer_start(&t, request);
     if (st == OK)

@@ -1,5 +1,9 @@
 /* trainer_internal.h - a run in progress: what trainer.c (the loop), trainer_start.c (from nothing, a branch or a
- * checkpoint to the first step) and trainer_seal.c (from the last step to a record) share. */
+ * checkpoint to the first step), trainer_files.c (what is written on the way) and trainer_seal.c (from the last step to a
+ * record) share.
+ *
+ * All ranks train; rank 0 alone has the run's files. The others have neither live folder nor series, and there a function
+ * that only writes does nothing: so the loop reads as one run. Errors need no agreement here, see kernels/comm.h. */
 #ifndef REMATCH_STAGES_TRAINER_INTERNAL_H
 #define REMATCH_STAGES_TRAINER_INTERNAL_H
 
@@ -19,24 +23,22 @@ struct trainer {
     struct shard *shard;
     char shard_hash[33];
     struct loader train, valid;
-    struct certificate *certificate;
+    struct certificate *certificate; /* of this rank; once trainer_seal has merged them, rank 0's is that of all */
     struct decoder *decoder;
-    struct live *live;
-    struct jsonl *series[SERIES];
-    int64_t first_step, step;  /* the point's first step; the last one done */
-    int held_out;              /* sequences */
-    double last_loss, seconds; /* seconds and tokens: of the steps of this process */
+    struct live *live;            /* NULL on the other ranks */
+    struct jsonl *series[SERIES]; /* NULL on the other ranks */
+    int64_t first_step, step;     /* the point's first step; the last one done */
+    int held_out;                 /* sequences */
+    double last_loss, seconds;    /* seconds and tokens of all ranks: of the steps of this process */
     int64_t tokens;
-    bool mismatched;
+    int64_t peak_bytes, resident_bytes; /* the largest of all ranks, when the record is made */
+    bool mismatched;                    /* on any rank */
 };
 
 extern const char *const trainer_series_name[SERIES];
 
-/* Micro-batches of a step on this rank. */
-static inline int trainer_micro_batches(const struct point *p)
-{
-    return p->training.global_batch_size / p->target.dp / p->training.micro_batch_size;
-}
+/* Sequences of a step on each rank. */
+static inline int trainer_share(const struct point *p) { return p->training.global_batch_size / p->target.dp; }
 
 static inline double trainer_tokens_per_s(const struct trainer *t)
 {
@@ -47,15 +49,32 @@ static inline double trainer_tokens_per_s(const struct trainer *t)
 status trainer_start(struct trainer *t, const struct trainer_request *request);
 void trainer_release(struct trainer *t);
 
-status trainer_checkpoint(struct trainer *t);
+/* ---- what is written on the way, by rank 0 ---- */
 
-/* Scores the final weights, seals the record, removes the live folder. */
+/* The certificates of all ranks, as comm_collect gives them, for comm_bytes_free. ERR_COMM, naming the rank, unless all
+ * have the same weights. */
+status trainer_collect(struct trainer *t, struct comm_bytes **parts);
+
+/* Checkpoint and status.json, in which the run is in `state`. */
+status trainer_checkpoint(struct trainer *t, const char *state);
+
+/* The state so far under a name in the live folder; `parts` as state_write. */
+status trainer_write_state(struct trainer *t, const char *file, unsigned parts);
+
+/* Whether this rank dumps the step that comes: rank 0, which has its first micro-batch. */
+bool trainer_dumps(const struct trainer *t, int64_t step);
+
+void trainer_show_progress(const struct trainer *t, bool evaluated);
+
+/* ---- the record ---- */
+
+/* Scores the final weights, merges the certificates, seals the record, removes the live folder. */
 status trainer_seal(struct trainer *t);
 
 /* From a record's result.json. */
 status trainer_read_result(struct record *record, int64_t *steps_done, char shard[33]);
 
-/* *done: the record is there and was made by this very configuration. ERR_INPUT when by another. */
+/* *done: the record is there and was made by this very configuration; rank 0 says so. ERR_INPUT when by another. */
 status trainer_is_finished(const struct trainer_request *request, bool *done);
 
 #endif

@@ -49,10 +49,12 @@ static int64_t certified_steps(const struct trainer *t)
 static json_t *result_json(struct trainer *t)
 {
     char digest[33];
-    state_digest(t->decoder, digest);
+    const struct xxh3 hash = state_digest(t->decoder);
     const struct memory_plan *memory = decoder_memory(t->decoder);
-    int64_t expected = certified_steps(t) * trainer_micro_batches(t->point) *
+    const struct point_training *how = &t->point->training;
+    int64_t expected = certified_steps(t) * (how->global_batch_size / how->micro_batch_size) *
                        recompute_compared_tensors(decoder_recompute(t->decoder));
+    xxh3_hex(&hash, digest);
     return json_pack("{s:I,s:I,s:s,s:s,s:I,s:I,s:I}", "first_step", (json_int_t)t->first_step, "steps_done",
                      (json_int_t)t->step, "weights_digest", digest, "shard", t->shard_hash, "planned_activation_bytes",
                      (json_int_t)t->point->planned_activation_bytes, "activation_bytes",
@@ -73,11 +75,27 @@ static int64_t process_bytes(const char *field)
     return kib * 1024;
 }
 
+/* The largest of all ranks: what a machine must have. */
+static status measure_memory(struct trainer *t)
+{
+    struct comm *comm = t->request->comm;
+    const int64_t mine[2] = {process_bytes("VmHWM:"), process_bytes("VmRSS:")};
+    int64_t(*all)[2] = malloc((size_t)comm_size(comm) * sizeof *all);
+    if (!all)
+        return FAIL(ERR_MEMORY, "no memory for the usage of %d ranks", comm_size(comm));
+    status st = comm_gather(comm, mine, sizeof mine, all);
+    for (int r = 0; st == OK && r < comm_size(comm); r++) {
+        t->peak_bytes = all[r][0] > t->peak_bytes ? all[r][0] : t->peak_bytes;
+        t->resident_bytes = all[r][1] > t->resident_bytes ? all[r][1] : t->resident_bytes;
+    }
+    free(all);
+    return st;
+}
+
 static json_t *usage_json(const struct trainer *t)
 {
-    return json_pack("{s:I,s:I,s:f,s:f}", "peak_bytes", (json_int_t)process_bytes("VmHWM:"), "resident_bytes",
-                     (json_int_t)process_bytes("VmRSS:"), "seconds", t->seconds, "tokens_per_s",
-                     trainer_tokens_per_s(t));
+    return json_pack("{s:I,s:I,s:f,s:f}", "peak_bytes", (json_int_t)t->peak_bytes, "resident_bytes",
+                     (json_int_t)t->resident_bytes, "seconds", t->seconds, "tokens_per_s", trainer_tokens_per_s(t));
 }
 
 static void cpu_name(char name[128])
@@ -187,20 +205,37 @@ static status add_members(struct trainer *t, struct record_writer *w)
     return add_tensors(t, w, "final.safetensors");
 }
 
-status trainer_seal(struct trainer *t)
+/* Rank 0's certificate becomes that of all ranks. */
+static status merge_certificates(struct trainer *t)
 {
-    const struct point *p = t->point;
+    int ranks = comm_size(t->request->comm);
+    struct comm_bytes *parts;
+    struct certificate *part = NULL;
+    status st = OK;
+    TRY(trainer_collect(t, &parts));
+    for (int rank = 1; t->live && rank < ranks; rank++) {
+        TRY_DONE(certificate_read(&part, "certificate of another rank", parts[rank].data, parts[rank].size));
+        TRY_DONE(certificate_merge(t->certificate, part));
+        certificate_free(part);
+        part = NULL;
+    }
+done:
+    certificate_free(part);
+    comm_bytes_free(parts, ranks);
+    return st;
+}
+
+static status seal_record(struct trainer *t)
+{
     struct record_writer *w = NULL;
     char path[LAYOUT_PATH], folder[LAYOUT_PATH];
-    if (t->step == p->training.rule.steps)
-        TRY(scores_downstream(t->decoder, t->shard, p->data.split, p->training.micro_batch_size,
-                              p->training.sequence_length, t->step, t->series[SERIES_EVALUATIONS]));
+    if (!t->live)
+        return OK;
     for (int i = 0; i < SERIES; i++)
         TRY(jsonl_sync(t->series[i]));
-    TRY(state_write(live_path(t->live, "final.safetensors"), t->decoder, &p->model,
-                    STATE_WEIGHTS | STATE_MASTER | STATE_MOMENTS, t->step));
+    TRY(trainer_write_state(t, "final.safetensors", STATE_WEIGHTS | STATE_MASTER | STATE_MOMENTS));
     TRY(file_make_folder(layout_file(folder, t->request->run, "records")));
-    TRY(record_create(&w, layout_record(path, t->request->run, p->name)));
+    TRY(record_create(&w, layout_record(path, t->request->run, t->point->name)));
     status st = add_members(t, w);
     if (st != OK) {
         record_abandon(w);
@@ -208,6 +243,17 @@ status trainer_seal(struct trainer *t)
     }
     TRY(record_seal(w));
     return live_finish(t->live);
+}
+
+status trainer_seal(struct trainer *t)
+{
+    const struct point *p = t->point;
+    if (t->step == p->training.rule.steps)
+        TRY(scores_downstream(t->decoder, t->request->comm, t->shard, p->data.split, p->training.micro_batch_size,
+                              p->training.sequence_length, t->step, t->series[SERIES_EVALUATIONS]));
+    TRY(merge_certificates(t));
+    TRY(measure_memory(t));
+    return seal_record(t);
 }
 
 /* ---- a record that is there already ---- */
@@ -245,16 +291,15 @@ status trainer_read_result(struct record *record, int64_t *steps_done, char shar
     return st;
 }
 
-status trainer_is_finished(const struct trainer_request *request, bool *done)
+static status look_for_record(const struct trainer_request *request, bool *done)
 {
     char path[LAYOUT_PATH], work[LAYOUT_PATH], shard[33];
     const struct point *p = request->point;
     struct record *record = NULL;
     int64_t steps = 0;
     bool same = false;
-    *done = false;
     layout_record(path, request->run, p->name);
-    if (!file_exists(path))
+    if (comm_rank(request->comm) != 0 || !file_exists(path))
         return OK;
     TRY(record_open(&record, path));
     status st = same_configuration(record, p, &same);
@@ -271,5 +316,13 @@ status trainer_is_finished(const struct trainer_request *request, bool *done)
     if (steps < p->training.rule.steps)
         return FAIL(ERR_RESULT, "'%s' ended after step %" PRId64 " because recompute was not bit-identical; see %s",
                     p->name, steps, path);
+    printf("%s is finished\n", p->name);
     return OK;
+}
+
+status trainer_is_finished(const struct trainer_request *request, bool *done)
+{
+    *done = false;
+    TRY(look_for_record(request, done));
+    return comm_broadcast(request->comm, done, sizeof *done);
 }

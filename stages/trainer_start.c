@@ -10,26 +10,39 @@
 
 const char *const trainer_series_name[SERIES] = {"metrics.jsonl", "evaluations.jsonl", "timing.jsonl"};
 
-static status check_point(const struct trainer_request *request)
+static status check_ranks(const struct trainer_request *request)
+{
+    const struct point_target *target = &request->point->target;
+    int ranks = target->dp * target->cp, started = comm_size(request->comm);
+    if (target->cp != 1)
+        return FAIL(ERR_USAGE,
+                    "point '%s' wants context parallelism (cp %d), which this version only plans: set cp: 1 for target "
+                    "%s",
+                    request->point->name, target->cp, target->name);
+    if (started != ranks)
+        return FAIL(ERR_USAGE,
+                    "point '%s' runs on %d rank%s (dp %d of target %s), not on the %d started: use mpirun -n %d, or "
+                    "srun -n %d",
+                    request->point->name, ranks, ranks == 1 ? "" : "s", target->dp, target->name, started, ranks,
+                    ranks);
+    return OK;
+}
+
+static status check_memory(const struct trainer_request *request)
 {
     const struct point *p = request->point;
-    if (p->target.dp != 1 || p->target.cp != 1)
-        return FAIL(ERR_USAGE, "point '%s' wants dp %d x cp %d: this version trains on one rank; set dp: 1, cp: 1",
-                    p->name, p->target.dp, p->target.cp);
-    if (comm_size(request->comm) != 1)
-        return FAIL(ERR_USAGE, "point '%s' runs on 1 rank and %d were started: use mpirun -n 1", p->name,
-                    comm_size(request->comm));
     if (!p->fits)
         return FAIL(ERR_USAGE,
                     "point '%s' needs %" PRIu64 " bytes and target %s has %" PRIu64
                     ": recompute more layers or use a smaller micro-batch",
                     p->name, p->planned_bytes, p->target.name, p->target.memory_bytes);
     uint64_t here = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    if (p->planned_bytes > here)
+    int ranks = comm_neighbours(request->comm);
+    if (p->planned_bytes > here / (uint64_t)ranks)
         return FAIL(ERR_MEMORY,
-                    "point '%s' needs %" PRIu64 " bytes and this machine has %" PRIu64
-                    ": run it where the memory is, or recompute more layers",
-                    p->name, p->planned_bytes, here);
+                    "point '%s' needs %" PRIu64 " bytes a rank and this machine has %" PRIu64
+                    " for %d: run it where the memory is, or recompute more layers",
+                    p->name, p->planned_bytes, here, ranks);
     return OK;
 }
 
@@ -89,7 +102,30 @@ static status make_configuration(struct trainer *t)
     return t->configuration ? OK : FAIL(ERR_MEMORY, "no memory for the configuration of '%s'", t->point->name);
 }
 
-/* ---- where a run begins ---- */
+/* Every rank has read the plan and the text by itself. */
+static status check_configuration(struct trainer *t)
+{
+    int other;
+    const struct xxh3 hash = xxh3_of(t->configuration, strlen(t->configuration));
+    TRY(comm_same(t->request->comm, &hash, sizeof hash, &other));
+    if (other < 0)
+        return OK;
+    return FAIL(ERR_COMM,
+                "'%s': rank %d was started with another point, text or device than rank 0: give all ranks one command "
+                "line, and the same files in %s",
+                t->point->name, other, t->request->run);
+}
+
+/* ---- where a run begins: rank 0 looks, and gives what it found to all ---- */
+
+/* What rank 0 found; empty on the others. */
+struct beginning {
+    struct record *baseline;  /* NULL: none, or none needed */
+    int64_t step;             /* of the checkpoint; 0: none */
+    const char *folder;       /* borrowed from live */
+    struct comm_bytes *parts; /* (ranks) the certificates in it; empty without one */
+    struct live_offset offsets[SERIES];
+};
 
 static status begin_from_branch(struct trainer *t, struct record *baseline)
 {
@@ -147,76 +183,105 @@ static status begin_from_scratch(struct trainer *t)
     return state_write(live_path(t->live, "start.safetensors"), t->decoder, &p->model, STATE_WEIGHTS | STATE_MASTER, 0);
 }
 
-static status read_certificate(struct trainer *t, const char *folder)
-{
-    char path[LAYOUT_PATH], *bytes;
-    size_t size;
-    layout_certificate_part(path, folder, comm_rank(t->request->comm));
-    TRY(file_read(path, (size_t)1 << 32, &bytes, &size));
-    status st = certificate_read(&t->certificate, path, bytes, size);
-    free(bytes);
-    return st;
-}
-
-static status load_checkpoint(struct trainer *t, const char *folder, int64_t step)
+static status load_checkpoint(struct trainer *t, const struct beginning *from)
 {
     char path[LAYOUT_PATH];
     struct safetensors *file = NULL;
     status st = OK;
-    layout_state_part(path, folder, comm_rank(t->request->comm));
+    layout_state(path, from->folder);
     TRY_DONE(safetensors_open(&file, path));
     TRY_DONE(state_load(t->decoder, &t->point->model, file, path, &t->step));
-    if (t->step != step)
+    if (t->step != from->step)
         st = FAIL(ERR_INPUT, "%s: holds step %" PRId64 " and its commit says %" PRId64 ": remove the folder", path,
-                  t->step, step);
+                  t->step, from->step);
 done:
     safetensors_close(file);
     return st;
 }
 
-static status begin(struct trainer *t, struct record *baseline)
+/* Takes the live folder and looks for a checkpoint in it. */
+static status look(struct trainer *t, struct beginning *from)
 {
-    struct live_offset offsets[SERIES];
-    const char *folder = NULL;
-    int64_t step;
+    char path[LAYOUT_PATH];
+    if (comm_rank(t->request->comm) != 0)
+        return OK;
+    TRY(open_baseline(t, &from->baseline));
+    TRY(live_open(&t->live, layout_work(path, t->request->run, t->point->name)));
     for (int i = 0; i < SERIES; i++)
-        snprintf(offsets[i].file, sizeof offsets[i].file, "%s", trainer_series_name[i]);
-    TRY(live_checkpoint_find(t->live, t->configuration, &step, &folder, offsets, SERIES));
+        snprintf(from->offsets[i].file, sizeof from->offsets[i].file, "%s", trainer_series_name[i]);
+    TRY(live_checkpoint_find(t->live, t->configuration, &from->step, &from->folder, from->offsets, SERIES));
     if (live_note(t->live))
         printf("%s: %s\n", t->point->name, live_note(t->live));
-    bool expects = t->point->recompute.precision == F32 && t->point->training.storage == BF16;
-    if (step)
-        TRY(read_certificate(t, folder));
+    for (int rank = 0; from->step && rank < comm_size(t->request->comm); rank++) {
+        struct comm_bytes *part = &from->parts[rank];
+        layout_certificate_part(path, from->folder, rank);
+        TRY(file_read(path, (size_t)1 << 32, (char **)&part->data, &part->size));
+    }
+    return OK;
+}
+
+/* Each rank goes on with the certificate that it had at the checkpoint, or begins one. */
+static status take_certificate(struct trainer *t, const struct beginning *from)
+{
+    const struct point *p = t->point;
+    struct comm_bytes mine = {0};
+    status st = OK;
+    char name[64];
+    snprintf(name, sizeof name, "checkpoint: certificate-%d.bin", comm_rank(t->request->comm));
+    TRY_DONE(comm_deal(t->request->comm, from->parts, &mine));
+    if (mine.size)
+        TRY_DONE(certificate_read(&t->certificate, name, mine.data, mine.size));
     else
-        TRY(certificate_new(&t->certificate, t->point->model.layers, expects));
-    TRY(open_decoder(t));
-    if (step)
-        TRY(load_checkpoint(t, folder, step));
+        TRY_DONE(certificate_new(&t->certificate, p->model.layers,
+                                 p->recompute.precision == F32 && p->training.storage == BF16));
+done:
+    free(mine.data);
+    return st;
+}
+
+static status load(struct trainer *t, const struct beginning *from)
+{
+    if (!t->live)
+        return OK;
+    if (from->step)
+        TRY(load_checkpoint(t, from));
     else if (t->point->scratch)
         TRY(begin_from_scratch(t));
     else
-        TRY(begin_from_branch(t, baseline));
-    t->first_step = t->point->scratch ? 1 : t->point->training.branch_at + 1;
+        TRY(begin_from_branch(t, from->baseline));
     for (int i = 0; i < SERIES; i++)
-        TRY(jsonl_open(&t->series[i], live_path(t->live, trainer_series_name[i]), offsets[i].offset));
+        TRY(jsonl_open(&t->series[i], live_path(t->live, trainer_series_name[i]), from->offsets[i].offset));
     return OK;
+}
+
+static status begin(struct trainer *t)
+{
+    int ranks = comm_size(t->request->comm);
+    struct beginning from = {.parts = calloc((size_t)ranks, sizeof *from.parts)};
+    if (!from.parts)
+        return FAIL(ERR_MEMORY, "no memory for the certificates of %d ranks", ranks);
+    status st = OK;
+    TRY_DONE(look(t, &from));
+    TRY_DONE(take_certificate(t, &from));
+    TRY_DONE(open_decoder(t));
+    TRY_DONE(load(t, &from));
+    TRY_DONE(state_broadcast(t->decoder, t->request->comm, &t->step));
+    t->first_step = t->point->scratch ? 1 : t->point->training.branch_at + 1;
+done:
+    record_close(from.baseline);
+    comm_bytes_free(from.parts, ranks);
+    return st;
 }
 
 status trainer_start(struct trainer *t, const struct trainer_request *request)
 {
-    char path[LAYOUT_PATH];
     *t = (struct trainer){.request = request, .point = request->point};
-    TRY(check_point(request));
+    TRY(check_ranks(request));
+    TRY(check_memory(request));
     TRY(open_data(t));
     TRY(make_configuration(t));
-    struct record *baseline;
-    status st = open_baseline(t, &baseline);
-    if (st == OK)
-        st = live_open(&t->live, layout_work(path, request->run, request->point->name));
-    if (st == OK)
-        st = begin(t, baseline);
-    record_close(baseline);
-    return st;
+    TRY(check_configuration(t));
+    return begin(t);
 }
 
 void trainer_release(struct trainer *t)

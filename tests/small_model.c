@@ -65,16 +65,17 @@ static void draw_tokens(const struct small_model *s, int64_t step, int32_t *toke
         token[i] = (int32_t)(philox_u64(&where, (uint64_t)i) % (uint64_t)s->options.shape.vocab);
 }
 
-void small_step(struct small_model *s, int64_t step)
+void small_part_of_step(struct small_model *s, int64_t step, int64_t first, int64_t count)
 {
     int32_t token[SMALL_SEQUENCES * SMALL_TOKENS], target[SMALL_SEQUENCES * SMALL_TOKENS];
+    int64_t B = s->options.micro_batch;
     draw_tokens(s, step, token);
     draw_tokens(s, step + 1000, target);
     ck_ok(decoder_begin_step(s->decoder, step, true));
-    for (int64_t first = 0, n = 0; first < SMALL_SEQUENCES; first += s->options.micro_batch, n++) {
-        const struct batch batch = {token + first * SMALL_TOKENS, target + first * SMALL_TOKENS, first, first,
-                                    (int32_t)n};
-        ck_ok(decoder_train(s->decoder, &batch, s->loss + first));
+    for (int64_t n = first; n < first + count; n += B) {
+        const struct batch batch = {token + n * SMALL_TOKENS, target + n * SMALL_TOKENS, n, n - first,
+                                    (int32_t)(n / B)};
+        ck_ok(decoder_train(s->decoder, &batch, s->loss + n));
     }
     int groups;
     const struct view *group = decoder_gradients(s->decoder, &groups);
@@ -83,6 +84,8 @@ void small_step(struct small_model *s, int64_t step)
         ck_ok(d->ops->add(d, &group[0], &group[g]));
     ck_ok(decoder_end_step(s->decoder));
 }
+
+void small_step(struct small_model *s, int64_t step) { small_part_of_step(s, step, 0, SMALL_SEQUENCES); }
 
 void small_optimizer_step(struct small_model *s, int64_t step)
 {

@@ -27,6 +27,8 @@ void small_close(struct small_model *s);
 /* The tokens of step `step`; the whole global batch in micro-batches; then the end of the step without an optimizer.
  * Gradients are summed over groups into the first. */
 void small_step(struct small_model *s, int64_t step);
+/* The same of sequences first to first + count - 1 of the global batch: what one of several ranks does. */
+void small_part_of_step(struct small_model *s, int64_t step, int64_t first, int64_t count);
 
 /* Moves the weights a little, so that the weights of two steps differ. */
 void small_optimizer_step(struct small_model *s, int64_t step);

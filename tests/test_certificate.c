@@ -1,4 +1,5 @@
 /* The certificate: what it must catch, whom it accuses, and that it survives its file. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "tests/small_model.h"
@@ -265,6 +266,161 @@ START_TEST(certificate_survives_its_file)
 }
 END_TEST
 
+/* ---- merging the ranks' parts ---- */
+
+/* A half of a run's global batch, as one of two ranks has it. */
+static struct certificate *half_of_a_run(int rank, const char *fault, int steps)
+{
+    enum { B = 1, HALF = SMALL_SEQUENCES / 2 };
+    struct decoder_options o = small_options();
+    o.recompute = small_policy("full", "block", 3, NULL, NULL);
+    o.micro_batch = B;
+    o.groups = 1;
+    o.rank = rank;
+    ck_ok(fault_parse(&o.fault, fault));
+    struct small_model s;
+    small_open(&s, &o);
+    for (int step = 1; step <= steps; step++)
+        small_part_of_step(&s, step, rank * HALF, HALF);
+    decoder_close(s.decoder);
+    return s.certificate;
+}
+
+static struct certificate *whole_run(const char *fault, int steps)
+{
+    struct decoder_options o = small_options();
+    o.recompute = small_policy("full", "block", 3, NULL, NULL);
+    o.micro_batch = 1;
+    ck_ok(fault_parse(&o.fault, fault));
+    struct small_model s;
+    small_open(&s, &o);
+    for (int step = 1; step <= steps; step++)
+        small_step(&s, step);
+    decoder_close(s.decoder);
+    return s.certificate;
+}
+
+static void check_same_counts(const struct certificate *a, const struct certificate *b)
+{
+    for (int i = 0; i < SMALL_LAYERS * BLOCK_TENSORS; i++) {
+        const struct certificate_cell *x = &a->cell[i], *y = &b->cell[i];
+        ck_assert_uint_eq(x->compared, y->compared);
+        ck_assert_uint_eq(x->mismatched, y->mismatched);
+        ck_assert_uint_eq(x->values.elements, y->values.elements);
+        ck_assert_uint_eq(x->values.differing, y->values.differing);
+        ck_assert_uint_eq(x->values.first_differing, y->values.first_differing);
+        ck_assert_mem_eq(x->values.ulp, y->values.ulp, sizeof x->values.ulp);
+        ck_assert_double_eq(x->values.largest, y->values.largest);
+        ck_assert_double_le(fabs(x->values.sum_dd - y->values.sum_dd), 1e-12 * x->values.sum_dd);
+    }
+    ck_assert_int_eq(a->step_count, b->step_count);
+    ck_assert_mem_eq(a->step, b->step, (size_t)a->step_count * sizeof *a->step);
+}
+
+/* What one rank would have filed: counters, lines, and events in their order, each with its rank. */
+START_TEST(merged_parts_are_the_certificate_of_one_rank)
+{
+    struct certificate *one = whole_run("rng-redrawn", 2), *first = half_of_a_run(0, "rng-redrawn", 2);
+    struct certificate *second = half_of_a_run(1, "rng-redrawn", 2);
+    ck_ok(certificate_merge(first, second));
+    check_same_counts(one, first);
+    ck_assert_int_eq(one->event_count, 2 * SMALL_SEQUENCES * 3);
+    ck_assert_int_eq(first->event_count, one->event_count);
+    ck_assert_uint_eq(first->event_total, one->event_total);
+    for (int i = 0; i < one->event_count; i++) {
+        struct certificate_event e = first->event[i];
+        ck_assert_int_eq(e.rank, e.micro_batch >= SMALL_SEQUENCES / 2);
+        e.rank = 0;
+        ck_assert_mem_eq(&e, &one->event[i], sizeof e);
+    }
+    certificate_free(one);
+    certificate_free(first);
+    certificate_free(second);
+}
+END_TEST
+
+START_TEST(mismatch_of_one_rank_names_it_in_the_merged_one)
+{
+    struct certificate *first = half_of_a_run(0, "rng-redrawn:rank=1", 1);
+    struct certificate *second = half_of_a_run(1, "rng-redrawn:rank=1", 1);
+    ck_assert_ptr_null(certificate_first(first));
+    ck_ok(certificate_merge(first, second));
+    const struct certificate_event *e = certificate_first(first);
+    ck_assert(e->rank == 1 && e->step == 1 && e->micro_batch == SMALL_SEQUENCES / 2 && e->layer == 0);
+    ck_assert_uint_eq(certificate_total(first).mismatched, certificate_total(second).mismatched);
+    ck_assert_uint_eq(certificate_total(first).compared, 2 * certificate_total(second).compared);
+    certificate_free(first);
+    certificate_free(second);
+}
+END_TEST
+
+/* A certificate with an event of each step in `steps`, and its line. */
+static struct certificate *made_of(int rank, const int64_t *steps, int count)
+{
+    struct certificate *c;
+    ck_ok(certificate_new(&c, SMALL_LAYERS, false));
+    for (int i = 0; i < count; i++) {
+        const struct certificate_step line = {steps[i], 10, 2, 1};
+        ck_ok(certificate_add_step(c, &line));
+        if (c->event_count < CERTIFICATE_EVENTS)
+            c->event[c->event_count++] = (struct certificate_event){.step = steps[i], .rank = rank};
+        c->event_total++;
+    }
+    return c;
+}
+
+START_TEST(lines_of_steps_that_only_one_part_has_are_kept)
+{
+    struct certificate *a = made_of(0, (const int64_t[]){1, 3, 4}, 3), *b = made_of(1, (const int64_t[]){2, 3, 7}, 3);
+    ck_ok(certificate_merge(a, b));
+    static const int64_t steps[] = {1, 2, 3, 4, 7};
+    ck_assert_int_eq(a->step_count, COUNT(steps));
+    for (int i = 0; i < COUNT(steps); i++) {
+        uint64_t parts = steps[i] == 3 ? 2 : 1;
+        ck_assert_int_eq(a->step[i].step, steps[i]);
+        ck_assert(a->step[i].compared == 10 * parts && a->step[i].mismatched == 2 * parts &&
+                  a->step[i].expected == parts);
+    }
+    certificate_free(a);
+    certificate_free(b);
+}
+END_TEST
+
+/* Of twice as many events as are kept, the first are kept, and all are counted. */
+START_TEST(first_events_of_both_parts_are_kept)
+{
+    enum { MANY = CERTIFICATE_EVENTS + 5 };
+    int64_t even[MANY], odd[MANY];
+    for (int i = 0; i < MANY; i++) {
+        even[i] = 2 * i + 2;
+        odd[i] = 2 * i + 1;
+    }
+    struct certificate *a = made_of(0, even, MANY), *b = made_of(1, odd, MANY);
+    ck_ok(certificate_merge(a, b));
+    ck_assert_int_eq(a->event_count, CERTIFICATE_EVENTS);
+    ck_assert_uint_eq(a->event_total, 2 * MANY);
+    for (int i = 0; i < CERTIFICATE_EVENTS; i++)
+        ck_assert(a->event[i].step == i + 1 && a->event[i].rank == (i + 1) % 2);
+    certificate_free(a);
+    certificate_free(b);
+}
+END_TEST
+
+START_TEST(parts_of_different_runs_are_not_merged)
+{
+    struct certificate *a = made_of(0, (const int64_t[]){1}, 1), *deeper, *wider;
+    ck_ok(certificate_new(&deeper, SMALL_LAYERS + 1, false));
+    ck_ok(certificate_new(&wider, SMALL_LAYERS, true));
+    ck_assert_int_eq(certificate_merge(a, deeper), ERR_ARGUMENT);
+    ck_assert_int_eq(certificate_merge(a, wider), ERR_ARGUMENT);
+    ck_said("parts of different runs");
+    ck_assert(a->step_count == 1 && a->event_count == 1);
+    certificate_free(a);
+    certificate_free(deeper);
+    certificate_free(wider);
+}
+END_TEST
+
 int main(void)
 {
     const struct suite_test tests[] = {
@@ -281,6 +437,11 @@ int main(void)
         {random_recompute_arithmetic_is_caught, 1},
         {fault_text_is_parsed_whole, 1},
         {certificate_survives_its_file, 1},
+        {merged_parts_are_the_certificate_of_one_rank, 1},
+        {mismatch_of_one_rank_names_it_in_the_merged_one, 1},
+        {lines_of_steps_that_only_one_part_has_are_kept, 1},
+        {first_events_of_both_parts_are_kept, 1},
+        {parts_of_different_runs_are_not_merged, 1},
     };
     return suite_run("certificate", tests, COUNT(tests));
 }

@@ -92,6 +92,18 @@ START_TEST(jsonl_shorter_than_offset_refused)
 }
 END_TEST
 
+/* As on the ranks that do not keep the files: the line is taken, its reference too. */
+START_TEST(jsonl_of_another_process_takes_lines)
+{
+    json_t *object = json_pack("{s:i}", "step", 1);
+    json_incref(object);
+    ck_ok(jsonl_append(NULL, object));
+    ck_assert_uint_eq(object->refcount, 1);
+    json_decref(object);
+    ck_ok(metric_append(NULL, &(const struct metric){.step = 1, .loss = 2}));
+}
+END_TEST
+
 START_TEST(metrics_round_trip_is_exact)
 {
     uint64_t end;
@@ -190,13 +202,10 @@ END_TEST
 int main(void)
 {
     const struct suite_test tests[] = {
-        {exact_every_kind_of_double_survives, 1},
-        {exact_other_texts_refused, 1},
-        {jsonl_cut_and_continued_equals_undisturbed, 1},
-        {jsonl_shorter_than_offset_refused, 1},
-        {metrics_round_trip_is_exact, 1},
-        {metrics_wrong_lines_refused_with_their_number, 1},
-        {evaluations_round_trip_is_exact, 1},
+        {exact_every_kind_of_double_survives, 1},           {exact_other_texts_refused, 1},
+        {jsonl_cut_and_continued_equals_undisturbed, 1},    {jsonl_shorter_than_offset_refused, 1},
+        {jsonl_of_another_process_takes_lines, 1},          {metrics_round_trip_is_exact, 1},
+        {metrics_wrong_lines_refused_with_their_number, 1}, {evaluations_round_trip_is_exact, 1},
         {evaluations_impossible_score_refused, 1},
     };
     return suite_run("jsonl", tests, COUNT(tests));

@@ -23,7 +23,7 @@ static struct live *opened(const char *folder)
 static void write_part(const char *folder, int64_t step)
 {
     char path[4200], text[100];
-    snprintf(path, sizeof path, "%s/state-0.safetensors", folder);
+    snprintf(path, sizeof path, "%s/state.safetensors", folder);
     snprintf(text, sizeof text, "state of step %lld", (long long)step);
     ck_ok(file_write(path, text, strlen(text)));
 }
@@ -54,7 +54,7 @@ static void expect_newest(struct live *l, int64_t expected)
     }
     char path[4200], text[100], *bytes;
     size_t size;
-    snprintf(path, sizeof path, "%s/state-0.safetensors", folder);
+    snprintf(path, sizeof path, "%s/state.safetensors", folder);
     snprintf(text, sizeof text, "state of step %lld", (long long)step);
     ck_ok(file_read(path, 100, &bytes, &size));
     ck_assert_str_eq(bytes, text);
@@ -144,7 +144,7 @@ static void expect_noted(const struct live *l, const char *text)
 
 START_TEST(checkpoint_damaged_falls_back_to_older)
 {
-    static const char *const damaged[] = {"checkpoint-200/commit.json", "checkpoint-200/state-0.safetensors"};
+    static const char *const damaged[] = {"checkpoint-200/commit.json", "checkpoint-200/state.safetensors"};
     char *bytes;
     size_t size;
     struct live *l = opened(temporary_path("damaged"));

@@ -262,7 +262,7 @@ START_TEST(mutations_commit_never_makes_a_checkpoint)
     const struct live_offset offset = {"metrics.jsonl", 123};
     ck_ok(live_open(&l, temporary_path("point")));
     ck_ok(live_checkpoint_begin(l, 50, &folder));
-    snprintf(path, sizeof path, "%s/state-0.safetensors", folder);
+    snprintf(path, sizeof path, "%s/state.safetensors", folder);
     ck_ok(file_write(path, "state", 5));
     ck_ok(live_checkpoint_commit(l, 50, "{}", &offset, 1));
     live_close(l);

@@ -29,10 +29,10 @@ check "started through a link" refuses "rematch-plan: " linked
 check "nothing is left by what was refused" nothing_made
 
 # ---- what it refuses before training ----
-sed 's/name: l40s\(.*\)dp: 1/name: l40s\1dp: 2/' "$study" >"$scratch/ranks.yaml"
-ranks() { study_sh "$scratch/ranks.yaml" -o "$scratch/ranks"; }
-check "several ranks" refuses "this version trains on one rank" ranks
-check "before anything is trained" [ ! -e "$scratch/ranks/work" ]
+sed 's/name: l40s\(.*\)cp: 1/name: l40s\1cp: 2/' "$study" >"$scratch/split.yaml"
+split() { study_sh "$scratch/split.yaml" -o "$scratch/split"; }
+check "context parallelism" refuses "l40s-r0 (cp 2): this version only plans context parallelism" split
+check "before anything is trained" [ ! -e "$scratch/split/work" ]
 sed 's/source: kernels/source: ./' "$study" >"$scratch/inside.yaml"
 check "a source that holds the run" refuses "data.source '.'" study_sh "$scratch/inside.yaml"
 check "and nothing is left" nothing_made

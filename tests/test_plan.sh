@@ -19,10 +19,10 @@ check "planned again" plan "$scratch/demo.yaml" -o "$run"
 check "planning again changes nothing" cmp "$scratch/first.jsonl" "$run/points.jsonl"
 
 listed() { [ "$(plan --list "$run" | sed -n "$1p" | tr '\t' ' ')" = "$2" ] || { plan --list "$run"; return 1; }; }
-check "the baseline is listed first" listed 1 "h800-r0 baseline 1 true - - corpus"
-check "a replicate is compared with the baseline" listed 2 "h800-r0-a1 point 1 true h800-r0 h800-r0 corpus"
-check "a target's r0 has no r0" listed 4 "l40s-r0 point 1 true - h800-r0 corpus"
-check "a fault is compared with its target's r0" listed 8 "l40s-r24-rng-redrawn point 1 true l40s-r0 h800-r0 corpus"
+check "the baseline is listed first" listed 1 "h800-r0 baseline 1 true - - corpus 1"
+check "a replicate is compared with the baseline" listed 2 "h800-r0-a1 point 1 true h800-r0 h800-r0 corpus 1"
+check "a target's r0 has no r0" listed 4 "l40s-r0 point 1 true - h800-r0 corpus 1"
+check "a fault is compared with its target's r0" listed 8 "l40s-r24-rng-redrawn point 1 true l40s-r0 h800-r0 corpus 1"
 
 sed -E 's/(name|target): l40s/\1: a-target-with-a-name-of-31-byte/' "$scratch/demo.yaml" >"$scratch/long.yaml"
 aligned() {

@@ -118,7 +118,10 @@ const char *words_mismatch(char text[WORDS], const struct run *run)
         return text;
     }
     enum block_op op = block_tensor_op(first->tensor);
-    snprintf(text, WORDS, "step %" PRId64 ", layer %d, %s", first->step, first->layer,
+    char rank[24] = "";
+    if (run->point.target.dp * run->point.target.cp > 1)
+        snprintf(rank, sizeof rank, "rank %d, ", first->rank);
+    snprintf(text, WORDS, "step %" PRId64 ", %slayer %d, %s", first->step, rank, first->layer,
              op == OP_STORED_INPUT ? "stored input" : block_op_name(op));
     /* A stored input names the accused already. */
     size_t used = strlen(text);
