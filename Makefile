@@ -1,6 +1,7 @@
 # Rematch: see README.md. Everything is built under build/<variant>/; nothing is written into the source tree.
 #
-#   make deps | make | make study | make check | make parity | make lint | make install PREFIX=/usr/local DESTDIR=
+#   make deps | make | make study | make check | make parity | make bench | make lint | make install PREFIX=/usr/local DESTDIR=
+#   ONLY=gemm,step ROUNDS=3 THREADS=1   a part of the benchmark, fewer rounds, on one thread
 #   SANITIZE=1  ASan and UBSan      DEBUG=1  -O1 -g      SHORT=1  check without the tests that train whole studies      V=1  say the commands
 
 .DEFAULT_GOAL := all
@@ -42,7 +43,7 @@ TEST_SUPPORT := $(filter-out tests/test_%.c,$(wildcard tests/*.c))
 LONG_TESTS := tests/test_study.sh tests/test_kill.sh
 SCRIPT_TESTS := $(filter-out $(if $(SHORT),$(LONG_TESTS)),$(wildcard tests/test_*.sh))
 
-.PHONY: all tests deps study check run-tests parity lint install clean
+.PHONY: all tests deps study check run-tests parity bench run-bench lint install clean
 all: $(PROGRAMS:%=$B/bin/rematch-%)
 
 $B/obj/%.o: %.c Makefile
@@ -72,6 +73,23 @@ $B/tests/%: $B/obj/tests/%.o $(TEST_SUPPORT:%.c=$B/obj/%.o) $B/librematch.a
 	$(call say,LINK,$@) $(CC) $(CFLAGS) $^ $(LDLIBS) $$(pkg-config --libs check) -o $@
 
 tests: $(TESTS:%=$B/tests/%)
+
+# Measures the CPU backend; no part of check. Peers take part where they are installed (oneDNN 2, PyTorch).
+BENCH := $(filter-out tests/bench/fma.c tests/bench/peer_onednn.c,$(wildcard tests/bench/*.c))
+BENCH_OBJECTS := $(BENCH:%.c=$B/obj/%.o) $(ISAS:%=$B/obj/tests/bench/fma.%.o) $B/obj/tests/temporary.o
+ONEDNN := $(if $(shell grep -s 'DNNL_VERSION_MAJOR 2' /usr/include/oneapi/dnnl/dnnl_version.h),$B/bench/peer_onednn)
+
+$B/bench/bench: $(BENCH_OBJECTS) $B/librematch.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@) $(CC) $(CFLAGS) $^ $(LDLIBS) -o $@
+
+$B/bench/peer_onednn: $B/obj/tests/bench/peer_onednn.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@) $(CC) $(CFLAGS) $^ -ldnnl -o $@
+
+run-bench: $B/bench/bench $(ONEDNN)
+	tests/bench/bench.sh $B
+
 .SECONDARY:
 
 deps:
@@ -87,6 +105,10 @@ study: deps
 check: deps
 	$(FRESH) all tests
 	+$(MAKE) --no-print-directory run-tests
+
+bench:
+	@pipelines/deps.sh --bench
+	$(FRESH) run-bench
 
 run-tests: all tests
 	tests/run.sh $B $(TESTS:%=$B/tests/%) $(SCRIPT_TESTS)
@@ -122,4 +144,4 @@ clean:
 	rm -rf build
 
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$B/obj/stages/%.d) $(TESTS:%=$B/obj/tests/%.d) \
-	$(TEST_SUPPORT:%.c=$B/obj/%.d) $B/obj/tests/parity/parity.d
+	$(TEST_SUPPORT:%.c=$B/obj/%.d) $B/obj/tests/parity/parity.d $(BENCH_OBJECTS:.o=.d)

@@ -3,12 +3,14 @@
 #
 #   deps.sh            what `make study` and `make check` need
 #   deps.sh --lint     what `make lint` needs as well
+#   deps.sh --bench    what `make bench` needs as well
 #   deps.sh --python   what tests/venv.sh needs as well
 #
 # Without apt it prints the list. REMATCH_DEPS=present says that their counterparts are installed by other means.
 set -euo pipefail
 
-# Package, and what it is here for. The words `lint` and `python` mark those that only --lint and --python ask for.
+# Package, and what it is here for. The words `lint`, `bench` and `python` mark those that only --lint, --bench and
+# --python ask for.
 packages() {
     cat <<'LIST'
 build-essential     compiler, libc, make
@@ -26,6 +28,8 @@ libpython3-stdlib   real source code for the corpus
 clang-format        lint
 cppcheck            lint
 shellcheck          lint
+libdnnl-dev         bench (oneDNN, the peer of our GEMM)
+python3-dev         bench (what PyTorch compiles includes its headers)
 python3-venv        python
 LIST
 }
@@ -36,10 +40,10 @@ fail() {
 }
 
 case "${1-}" in
-'' | --lint | --python) ;;
-*) echo "deps.sh: unknown argument '$1': expected nothing, --lint or --python" >&2; exit 2 ;;
+'' | --lint | --bench | --python) ;;
+*) echo "deps.sh: unknown argument '$1': expected nothing, --lint, --bench or --python" >&2; exit 2 ;;
 esac
-mapfile -t wanted < <(packages | awk -v only="${1-}" '$2 !~ /^(lint|python)$/ || "--" $2 == only {print $1}')
+mapfile -t wanted < <(packages | awk -v only="${1-}" '$2 !~ /^(lint|bench|python)$/ || "--" $2 == only {print $1}')
 
 [ "${REMATCH_DEPS-}" != present ] || exit 0
 
