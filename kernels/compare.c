@@ -40,6 +40,8 @@ INLINE void add_pair(struct comparison *c, const struct element *a, const struct
     if (distance) {
         c->larger += b->value > a->value;
         c->smaller += b->value < a->value;
+        c->grown += fabs(b->value) > fabs(a->value);
+        c->shrunk += fabs(b->value) < fabs(a->value);
         if (!c->differing++)
             c->first_differing = c->elements;
     }
@@ -84,6 +86,8 @@ void comparison_join(struct comparison *c, const struct comparison *part)
     c->differing += part->differing;
     c->larger += part->larger;
     c->smaller += part->smaller;
+    c->grown += part->grown;
+    c->shrunk += part->shrunk;
     for (int i = 0; i < ULP_BUCKETS; i++)
         c->ulp[i] += part->ulp[i];
     c->largest = part->largest > c->largest ? part->largest : c->largest;

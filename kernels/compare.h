@@ -17,6 +17,7 @@ struct comparison {
     uint64_t elements, differing;
     uint64_t first_differing;  /* flat index (row * cols + col) of the first difference; UINT64_MAX if none */
     uint64_t larger, smaller;  /* sign balance: b > a, b < a */
+    uint64_t grown, shrunk;    /* balance of magnitudes: |b| > |a|, |b| < |a|; what rounding toward zero shows in */
     uint64_t ulp[ULP_BUCKETS]; /* ulp[0] counts equal bits */
     double largest;            /* max |b - a| over finite pairs */
     double sum_aa, sum_bb, sum_ab, sum_dd; /* a.a, b.b, a.b, |b-a|^2, in double, over finite pairs */

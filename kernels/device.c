@@ -119,7 +119,7 @@ static status reserve_workspace(struct device *d, size_t bytes)
 static bool plan_is(const struct plan *p, const struct plan *wanted)
 {
     return p->op == wanted->op && p->order == wanted->order && p->chunk == wanted->chunk &&
-           !memcmp(p->dims, wanted->dims, sizeof p->dims);
+           p->rounding == wanted->rounding && !memcmp(p->dims, wanted->dims, sizeof p->dims);
 }
 
 status device_plan(struct device *d, const struct arithmetic *how, enum plan_op op, const int64_t dims[6],
@@ -130,6 +130,7 @@ status device_plan(struct device *d, const struct arithmetic *how, enum plan_op 
         .op = op,
         .order = attention ? ORDER_ASCENDING : how->order,
         .chunk = attention ? how->attention_block : how->gemm_chunk,
+        .rounding = how->rounding,
     };
     for (int i = 0, used = attention ? 6 : 3; i < used; i++) {
         if (dims[i] < 1)

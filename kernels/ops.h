@@ -2,7 +2,8 @@
  *
  * An op is a C function type; `struct ops` holds one pointer per op; each backend fills the table by position, so a
  * missing op does not compile. Operands are views: storage type is theirs, arithmetic is binary32, results are rounded
- * once, to nearest even, when stored. In an F64 run (reference table only) every "bf16|f32" and "f32" view is F64.
+ * once, to nearest even, when stored; a plan may say otherwise of its op. In an F64 run (reference table only) every
+ * "bf16|f32" and "f32" view is F64.
  *
  * Backends: reference (plain loops, double accumulation, any storage incl. F64: to be read and tested against),
  * cpu (OpenMP, 16-lane vectors compiled for AVX-512, AVX2 and scalar with the same bits, chosen at start; BF16 and F32

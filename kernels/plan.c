@@ -5,10 +5,10 @@
 #include "kernels/philox.h"
 
 static const struct arithmetic profiles[] = {
-    {"exact", ORDER_ASCENDING, 0, 128, false},
-    {"h800-sim", ORDER_ASCENDING, 128, 128, true},
-    {"l40s-sim", ORDER_DESCENDING, 32, 64, true},
-    {"random", ORDER_RANDOM, 16, 128, false},
+    {"exact", ORDER_ASCENDING, ROUND_NEAREST, 0, 128, false},
+    {"h800-sim", ORDER_ASCENDING, ROUND_NEAREST, 128, 128, true},
+    {"l40s-sim", ORDER_DESCENDING, ROUND_NEAREST, 32, 64, true},
+    {"random", ORDER_RANDOM, ROUND_NEAREST, 16, 128, false},
 };
 
 status arithmetic_find(struct arithmetic *out, const char *name)
@@ -21,12 +21,40 @@ status arithmetic_find(struct arithmetic *out, const char *name)
     return FAIL(ERR_USAGE, "arithmetic profile '%s' is not known: expected exact, h800-sim, l40s-sim or random", name);
 }
 
-struct arithmetic arithmetic_randomised(const struct arithmetic *base)
+const char *plan_rounding_name(enum plan_rounding r)
+{
+    static const char *const names[] = {"nearest", "truncating", "to-zero"};
+    return names[r];
+}
+
+const char *arithmetic_mode_name(enum arithmetic_mode m)
+{
+    static const char *const names[] = {"fixed", "random", "truncating", "to-zero", "other-order"};
+    return names[m];
+}
+
+struct arithmetic arithmetic_turned(const struct arithmetic *base, enum arithmetic_mode mode)
 {
     struct arithmetic how = *base;
-    how.order = ORDER_RANDOM;
-    if (how.gemm_chunk == 0 || how.gemm_chunk > 16)
+    switch (mode) {
+    case ARITHMETIC_FIXED:
+        break;
+    case ARITHMETIC_RANDOM:
+        how.order = ORDER_RANDOM;
+        if (how.gemm_chunk == 0 || how.gemm_chunk > 16)
+            how.gemm_chunk = 16;
+        break;
+    case ARITHMETIC_TRUNCATING:
+        how.rounding = ROUND_TRUNCATE;
+        break;
+    case ARITHMETIC_TO_ZERO:
+        how.rounding = ROUND_TO_ZERO;
+        break;
+    case ARITHMETIC_OTHER_ORDER:
         how.gemm_chunk = 16;
+        how.order = base->order == ORDER_DESCENDING ? ORDER_ASCENDING : ORDER_DESCENDING;
+        break;
+    }
     return how;
 }
 

@@ -48,6 +48,9 @@ struct certificate_totals certificate_total(const struct certificate *c)
         sum.compared += c->cell[i].compared;
         sum.mismatched += c->cell[i].mismatched;
         sum.expected += c->cell[i].expected;
+        sum.differing += c->cell[i].values.differing;
+        sum.grown += c->cell[i].values.grown;
+        sum.shrunk += c->cell[i].values.shrunk;
     }
     return sum;
 }
@@ -170,7 +173,7 @@ status certificate_merge(struct certificate *into, const struct certificate *par
 
 /* ---- certificate.bin: little-endian, field by field; see data/FORMATS.md ---- */
 
-static const char magic[8] = "RMCERT\0\1";
+static const char magic[8] = "RMCERT\0\2";
 
 struct stream {
     unsigned char *bytes; /* NULL: only counts */
@@ -235,8 +238,8 @@ static void pass_double(struct stream *s, double *value)
 static void pass_cell(struct stream *s, struct certificate_cell *c)
 {
     struct comparison *v = &c->values;
-    uint64_t *const counts[] = {&c->compared,  &c->mismatched,      &c->expected, &v->elements,
-                                &v->differing, &v->first_differing, &v->larger,   &v->smaller};
+    uint64_t *const counts[] = {&c->compared,        &c->mismatched, &c->expected, &v->elements, &v->differing,
+                                &v->first_differing, &v->larger,     &v->smaller,  &v->grown,    &v->shrunk};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         pass_u64(s, counts[i]);
     for (int i = 0; i < ULP_BUCKETS; i++)
@@ -321,7 +324,7 @@ static status check_header(const struct stream *s, const char *name, const char 
                            int32_t tensors, int64_t steps)
 {
     if (s->size < 8 || memcmp(seen, magic, 8))
-        return FAIL(ERR_INPUT, "%s: not a certificate of this version (its first bytes are not RMCERT 1)", name);
+        return FAIL(ERR_INPUT, "%s: not a certificate of this version (its first bytes are not RMCERT 2)", name);
     if (s->failed || layers < 1 || tensors != BLOCK_TENSORS || steps < 0 || (uint64_t)steps > s->size / 32)
         return FAIL(ERR_INPUT,
                     "%s: the header of this certificate is damaged (%d layers, %d tensors, %lld steps in %zu "

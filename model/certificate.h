@@ -47,6 +47,7 @@ enum { CERTIFICATE_EVENTS = 1024 }; /* the first ones are kept, all are counted 
 
 struct certificate_totals {
     uint64_t compared, mismatched, expected, events;
+    uint64_t differing, grown, shrunk; /* elements, as struct comparison */
 };
 
 struct certificate {

@@ -126,24 +126,27 @@ static status make_plans(struct decoder *d, const struct arithmetic *how, struct
     return device_plan(d->device, how, PLAN_ATTENTION, attention, &p->attention);
 }
 
+static struct arithmetic turned(const struct decoder_options *o, enum arithmetic_mode mode)
+{
+    const struct arithmetic how = arithmetic_turned(&o->arithmetic, mode);
+    return o->draws ? arithmetic_turned(&how, ARITHMETIC_RANDOM) : how;
+}
+
+/* Equal arithmetics have the same plans, so only those are made that differ. */
 static status choose_plans(struct decoder *d)
 {
     const struct decoder_options *o = &d->options;
-    /* The order of the fault `gemm-order`: short chunks, added the other way round. */
-    struct arithmetic other = o->arithmetic, random = arithmetic_randomised(&o->arithmetic);
-    other.gemm_chunk = 16;
-    other.order = o->arithmetic.order == ORDER_DESCENDING ? ORDER_ASCENDING : ORDER_DESCENDING;
-    TRY(make_plans(d, &o->arithmetic, &d->fixed));
-    if (o->random_forward || o->random_recompute)
-        TRY(make_plans(d, &random, &d->random));
-    if (o->fault.kind == FAULT_GEMM_ORDER) {
-        struct arithmetic other_random = arithmetic_randomised(&other);
-        TRY(make_plans(d, &other, &d->other_fixed));
-        TRY(make_plans(d, &other_random, &d->other_random));
-    }
-    d->forward = o->random_forward ? &d->random : &d->fixed;
-    d->recompute = o->random_recompute ? &d->random : d->forward;
-    return OK;
+    d->training = turned(o, o->dial.forward);
+    const bool repeats = o->dial.recompute == ARITHMETIC_FIXED;
+    const struct arithmetic rebuilding = repeats ? d->training : turned(o, o->dial.recompute);
+    TRY(make_plans(d, &o->arithmetic, &d->evaluation));
+    TRY(make_plans(d, &d->training, &d->forward));
+    TRY(make_plans(d, &rebuilding, &d->recompute));
+    if (o->fault.kind != FAULT_GEMM_ORDER)
+        return OK;
+    const struct arithmetic other =
+        arithmetic_turned(&rebuilding, o->fault.random ? ARITHMETIC_RANDOM : ARITHMETIC_OTHER_ORDER);
+    return make_plans(d, &other, &d->other);
 }
 
 /* ---- a micro-batch's rows and groups ---- */

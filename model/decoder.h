@@ -28,8 +28,8 @@ struct decoder_options {
     int rank;
     struct recompute_policy recompute;
     struct arithmetic arithmetic; /* the target's profile */
-    bool random_forward;          /* reduction order drawn per call, in forward and backward; a recompute repeats it */
-    bool random_recompute;        /* a recompute draws its own */
+    struct arithmetic_dial dial;  /* what a run changes about it; evaluation never does */
+    bool draws;                   /* orders are drawn per call, and repeated by a recompute, whatever the dial says */
     uint64_t seed, draw_seed;
     struct fault fault;
     struct certificate *certificate; /* where findings go; borrowed. NULL: none is taken */
@@ -78,7 +78,7 @@ status decoder_train(struct decoder *d, const struct batch *batch, double *seque
 /* Keeps what the next step's faults need and closes the certificate's line; call before the optimizer moves weights. */
 status decoder_end_step(struct decoder *d);
 
-/* Forward only, without dropout, in the fixed order: sequence_loss as above; predicted (B*T), or NULL. */
+/* Forward only, without dropout, in the profile's arithmetic: sequence_loss as above; predicted (B*T), or NULL. */
 status decoder_evaluate(struct decoder *d, const struct batch *batch, double *sequence_loss, int32_t *predicted);
 
 #endif

@@ -21,9 +21,8 @@ struct decoder {
     struct view final_input, final_norm, final_rstd, transient, logits, d_logits, loss, rope_table;
     int groups_taken;
 
-    /* Plans by reduction order: the profile's, another fixed one, and both drawn per call. */
-    struct block_plans fixed, random, other_fixed, other_random;
-    const struct block_plans *forward, *recompute;
+    struct arithmetic training;                               /* the profile as forward and backward have it */
+    struct block_plans evaluation, forward, recompute, other; /* other: of a fault */
 
     /* The current micro-batch. */
     int32_t *position;     /* (M) */

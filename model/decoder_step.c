@@ -19,7 +19,7 @@ static struct pass make_pass(const struct decoder *d, enum pass_phase phase, int
     struct pass p = {
         .phase = phase,
         .layer = layer,
-        .plans = phase == PHASE_EVALUATE ? &d->fixed : d->forward,
+        .plans = phase == PHASE_EVALUATE ? &d->evaluation : &d->forward,
         .key = {.seed = d->options.seed, .step = (uint32_t)d->step},
         .dropout = phase == PHASE_EVALUATE ? 0 : d->options.shape.hidden_dropout,
         .position = d->position,
@@ -37,13 +37,13 @@ static struct pass make_pass(const struct decoder *d, enum pass_phase phase, int
 static struct pass recompute_pass(struct decoder *d, int layer, int32_t micro_batch)
 {
     struct pass p = make_pass(d, PHASE_RECOMPUTE, layer, micro_batch);
-    p.plans = d->recompute;
-    p.redraw = d->options.random_recompute;
+    p.plans = &d->recompute;
+    p.redraw = d->options.dial.recompute == ARITHMETIC_RANDOM;
     if (d->plan->policy.precision == F32)
         p.storage = d->options.storage == F64 ? F64 : F32;
     const struct fault *f = &d->options.fault;
     if (fault_acts(f, layer, d->step, d->options.rank)) {
-        struct fault_material material = {&d->other_fixed, &d->other_random, NULL};
+        struct fault_material material = {&d->other, NULL};
         if (d->stale_valid) {
             layer_weights(d, &d->stale, layer, d->stale_weight);
             material.stale_weight = d->stale_weight;
@@ -187,7 +187,6 @@ static status head_chunk(const struct head *h, const struct row_span *span, int6
 static status run_head(struct decoder *d, const struct batch *batch, bool training, int32_t *predicted)
 {
     const struct model_shape *s = &d->options.shape;
-    bool random = training && d->options.random_forward;
     struct pass pass = make_pass(d, PHASE_FORWARD, s->layers - 1, batch->micro_batch);
     pass.layer = s->layers; /* behind the last block */
     struct head h = {
@@ -195,7 +194,7 @@ static status run_head(struct decoder *d, const struct batch *batch, bool traini
         .batch = batch,
         .draw = pass_draw(&pass, 0),
         .index = shape_parameter_index(s, s->tied ? PARAMETER_EMBEDDING : PARAMETER_HEAD, -1),
-        .arithmetic = random ? arithmetic_randomised(&d->options.arithmetic) : d->options.arithmetic,
+        .arithmetic = training ? d->training : d->options.arithmetic,
         .training = training,
         .predicted = predicted,
     };
@@ -262,7 +261,7 @@ static status backward_layer(struct decoder *d, int layer, int32_t micro_batch, 
     struct block_tensors tensors = bind_layer(d, layer, rebuild_made.storage);
     /* A selective rebuild makes a part of the layer: weights and masks of the rest are the forward's. */
     bool whole = d->plan->policy.granularity == RECOMPUTE_FULL;
-    TRY(block_backward(&d->block, whole ? &rebuild_made : &forward_made, &tensors, d->forward, sink));
+    TRY(block_backward(&d->block, whole ? &rebuild_made : &forward_made, &tensors, &d->forward, sink));
     for (struct observer *o = d->block.observers; o; o = o->next)
         if (o->gradient)
             TRY(o->gradient(o, layer, &d->block.scratch.d_stream));

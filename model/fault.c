@@ -147,7 +147,7 @@ void fault_edit(const struct fault *f, struct pass *pass, const struct fault_mat
         pass->key.seed = ~pass->key.seed;
         break;
     case FAULT_GEMM_ORDER:
-        pass->plans = f->random ? material->other_random : material->other_fixed;
+        pass->plans = material->other;
         pass->redraw = f->random;
         break;
     case FAULT_STALE_WEIGHTS:

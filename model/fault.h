@@ -32,7 +32,7 @@ status fault_check(const struct fault *f, const struct recompute_plan *plan, int
 
 /* What a fault may put into a pass. */
 struct fault_material {
-    const struct block_plans *other_fixed, *other_random; /* plans of another reduction order */
+    const struct block_plans *other; /* plans of another reduction order, for gemm-order */
     const struct view *stale_weight; /* (BLOCK_PARAMETERS) weights of the step before; NULL: none */
 };
 

@@ -181,6 +181,8 @@ static status put_comparison(json_t *line, const struct comparison *c, int64_t c
                                          : json_null()));
     TRY_DONE(difference_put(line, "larger", json_integer((json_int_t)c->larger)));
     TRY_DONE(difference_put(line, "smaller", json_integer((json_int_t)c->smaller)));
+    TRY_DONE(difference_put(line, "grown", json_integer((json_int_t)c->grown)));
+    TRY_DONE(difference_put(line, "shrunk", json_integer((json_int_t)c->shrunk)));
     TRY_DONE(difference_put(line, "largest", json_exact(c->largest)));
     TRY_DONE(difference_put(line, "relative_l2", json_exact(comparison_relative_l2(c))));
     TRY_DONE(difference_put(line, "cosine", json_exact(comparison_cosine(c))));

@@ -80,7 +80,7 @@ static status change_point(struct point *p, const struct trainer_options *o, con
     if (o->on_mismatch)
         p->certificate.stop = !strcmp(o->on_mismatch, "stop");
     const char *culprit;
-    TRY(point_settle(p, trunk->training.micro_batch_size));
+    TRY(point_settle(p, &trunk->training));
     return point_check(p, &culprit);
 }
 

@@ -389,10 +389,10 @@ status points_find(const struct point **out, const struct point *points, int cou
 bool point_is_reference(const struct point *other, const struct point *p)
 {
     return other->recompute.granularity == RECOMPUTE_NONE && !*other->fault_text && !*other->replicate &&
-           !other->random_forward && !other->random_recompute && !strcmp(other->target.name, p->target.name) &&
+           other->dial.forward == p->dial.forward && !strcmp(other->target.name, p->target.name) &&
            !strcmp(other->target.profile, p->target.profile) &&
            other->training.micro_batch_size == p->training.micro_batch_size &&
-           (other->scratch == p->scratch || other->baseline);
+           other->training.storage == p->training.storage && (other->scratch == p->scratch || other->baseline);
 }
 
 int points_reference(const struct point *points, int count, int i)

@@ -58,10 +58,10 @@ struct point {
         double margin, grad_norm_margin, window[2];
     } verdict;
     struct recompute_policy recompute, vit_recompute;
-    char replicate[16];                    /* "", "a1" (arithmetic), "s1" (seed) */
-    uint64_t seed;                         /* data order, initial weights, dropout */
-    uint64_t arithmetic_seed;              /* of ORDER_RANDOM */
-    bool random_forward, random_recompute; /* the arithmetic factor: order drawn per call */
+    char replicate[16];          /* "", "a1" (arithmetic), "s1" (seed) */
+    uint64_t seed;               /* data order, initial weights, dropout */
+    uint64_t arithmetic_seed;    /* of ORDER_RANDOM */
+    struct arithmetic_dial dial; /* the arithmetic factor */
     struct fault fault;
     char fault_text[128];   /* as given, "" for none */
     bool scratch;           /* start: scratch, not branch */
@@ -76,15 +76,15 @@ json_t *point_to_json(const struct point *p);
 /* `where` ("runs/S/points.jsonl:3") begins every message. Unknown or missing fields are errors. */
 status point_from_json(struct point *out, const json_t *object, const char *where);
 
-/* Gives the point its name, planned memory and fit from its other fields. The micro-batch is part of the name where it is
- * not the study's usual one. */
-status point_settle(struct point *p, int usual_micro_batch);
+/* Gives the point its name, planned memory and fit from its other fields. Micro-batch and storage are part of the name
+ * where they are not the study's usual ones. */
+status point_settle(struct point *p, const struct point_training *usual);
 
 /* ERR_USAGE when fields contradict each other; *culprit then names the field, "training.branch_at". */
 status point_check(const struct point *p, const char **culprit);
 
-/* `other` stores everything where `p` recomputes, and is otherwise alike: same target, start and micro-batch, no fault,
- * no replicate, fixed arithmetic. The trunk is alike in its start to the points that branch from it. */
+/* `other` stores everything where `p` recomputes, and is otherwise alike: same target, start, micro-batch, storage and
+ * arithmetic of the forward, no fault, no replicate. The trunk is alike in its start to the points that branch from it. */
 bool point_is_reference(const struct point *other, const struct point *p);
 
 /* Index of the first point that is a reference of points[i], itself excepted; -1: none, or points[i] is one. */

@@ -90,16 +90,20 @@ static status check_recompute(const struct point *p, const char **culprit)
                      "fault '%s' cannot be told apart from the differences that recompute_precision fp32 "
                      "announces: use bf16",
                      p->fault_text);
-    if (recomputes && p->random_recompute && p->certificate.stop)
-        return WRONG("points.arithmetic", "a recompute with random arithmetic of its own differs from its forward: "
-                                          "add certificate: {on_mismatch: continue}");
+    enum arithmetic_mode mode = p->dial.recompute;
+    bool repeats = mode == ARITHMETIC_FIXED || (mode == p->dial.forward && mode != ARITHMETIC_RANDOM);
+    if (recomputes && !repeats && p->certificate.stop)
+        return WRONG("points.arithmetic",
+                     "a recompute with %s arithmetic of its own differs from its forward: add certificate: "
+                     "{on_mismatch: continue}",
+                     arithmetic_mode_name(mode));
     return OK;
 }
 
 static status check_start(const struct point *p, const char **culprit)
 {
     bool plain = p->recompute.granularity == RECOMPUTE_NONE && p->fault.kind == FAULT_NONE && !*p->replicate &&
-                 !p->random_forward && !p->random_recompute;
+                 p->dial.forward == ARITHMETIC_FIXED && p->dial.recompute == ARITHMETIC_FIXED;
     if (p->baseline && !(p->scratch && plain))
         return WRONG("baseline", "the baseline starts from scratch and stores everything, without fault or replicate");
     if (!p->scratch && !p->training.branch_at)

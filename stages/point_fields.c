@@ -60,7 +60,8 @@ bool field_split(int out[3], const char *text)
 #define WORDS(text) .words = text
 #define DEFAULT(text) .fallback = text
 #define REQUIRED .required = true
-#define STEPS 1e12 /* beyond any run */
+#define STEPS 1e12                                          /* beyond any run */
+#define MODES "fixed random truncating to-zero other-order" /* arithmetic_mode_name, in its order */
 
 #define POLICY(section, policy)                                                            \
     FIELD(section, "granularity", WORD, policy.granularity, WORDS("null full selective")), \
@@ -136,8 +137,8 @@ const struct field point_fields[] = {
     FIELD("verdict", "margin", DOUBLE, verdict.margin, RANGE(0, 1e3), DEFAULT("0.01")),
     FIELD("verdict", "grad_norm_margin", DOUBLE, verdict.grad_norm_margin, RANGE(0, 1e3), DEFAULT("0.05")),
     FIELD("verdict", "window", REALS, verdict.window, RANGE(0, 1), DEFAULT("0.5 1.0")),
-    FIELD("arithmetic", "forward", FLAG, random_forward, WORDS("fixed random"), DEFAULT("fixed")),
-    FIELD("arithmetic", "recompute", FLAG, random_recompute, WORDS("fixed random"), DEFAULT("fixed")),
+    FIELD("arithmetic", "forward", WORD, dial.forward, WORDS(MODES), DEFAULT("fixed")),
+    FIELD("arithmetic", "recompute", WORD, dial.recompute, WORDS(MODES), DEFAULT("fixed")),
 
     POLICY("recompute", recompute),
     POLICY("vit_recompute", vit_recompute),

@@ -14,16 +14,27 @@ __attribute__((format(printf, 2, 3))) static void append(char name[128], const c
     va_end(arguments);
 }
 
-static void name_point(struct point *p, int usual_micro_batch)
+/* "-random" where both passes have the mode, else "-random-forward" and "-random-recompute". */
+static void name_dial(struct point *p)
+{
+    const enum arithmetic_mode forward = p->dial.forward, recompute = p->dial.recompute;
+    if (forward)
+        append(p->name, "-%s%s", arithmetic_mode_name(forward), forward == recompute ? "" : "-forward");
+    if (recompute && recompute != forward)
+        append(p->name, "-%s-recompute", arithmetic_mode_name(recompute));
+}
+
+static void name_point(struct point *p, const struct point_training *usual)
 {
     char word[64];
     recompute_word(&p->recompute, word);
     *p->name = '\0';
     append(p->name, "%s-%s", p->target.name, word);
-    if (p->training.micro_batch_size != usual_micro_batch)
+    if (p->training.micro_batch_size != usual->micro_batch_size)
         append(p->name, "-m%d", p->training.micro_batch_size);
-    if ((p->random_forward || p->random_recompute) && p->replicate[0] != 'a')
-        append(p->name, "-random%s", !p->random_recompute ? "-forward" : !p->random_forward ? "-recompute" : "");
+    if (p->training.storage != usual->storage)
+        append(p->name, "-%s-storage", p->training.storage == F32 ? "fp32" : "bf16");
+    name_dial(p);
     if (*p->fault_text)
         append(p->name, "-%s", p->fault_text);
     for (char *c = p->name; *c; c++)
@@ -59,9 +70,9 @@ static status plan_memory(struct point *p)
     return OK;
 }
 
-status point_settle(struct point *p, int usual_micro_batch)
+status point_settle(struct point *p, const struct point_training *usual)
 {
-    name_point(p, usual_micro_batch);
+    name_point(p, usual);
     if (strlen(p->name) + 1 == sizeof p->name)
         return FAIL(ERR_USAGE, "the name '%s...' is too long: shorten the target's", p->name);
     return plan_memory(p);

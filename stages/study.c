@@ -83,6 +83,7 @@ static const struct field entry_fields[] = {
     ENTRY("fault", TEXT, entry.point.fault_text),
     ENTRY("start", FLAG, entry.point.scratch, .words = "branch scratch"),
     ENTRY("micro_batch_size", INT, entry.point.training.micro_batch_size, FIELD_RANGE(1, 1 << 16)),
+    ENTRY("storage", WORD, entry.point.training.storage, .words = "bf16 fp32"),
     ENTRY("arithmetic", MAPPING, arithmetic),
     ENTRY("certificate", MAPPING, certificate),
     ENTRY("replicates", MAPPING, replicates),

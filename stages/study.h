@@ -6,11 +6,12 @@
  * (point_is_reference) has not come yet, that r0 is put before it. So entries added at the end of a study only add
  * points at the end.
  *
- * Names: target, word of the policy, then only what is not the study's default: -m2 (micro-batch), -random,
- * -random-forward, -random-recompute, the fault, -scratch, -a1 or -s1.
+ * Names: target, word of the policy, then only what is not the study's default: -m2 (micro-batch), -fp32-storage or
+ * -bf16-storage (of the whole run), the arithmetic (-random, or of one pass -random-forward, -truncating-recompute), the
+ * fault, -scratch, -a1 or -s1.
  * In an entry, recompute_num_layers alone means granularity full, method block. A replicate aN draws the reduction
- * order of every GEMM from a seed of its own, and its recompute repeats what its forward drew; sN has another seed for
- * data order, dropout and, where they are drawn, the first weights.
+ * order of every GEMM from a seed of its own, whatever else its arithmetic is, and its recompute repeats what its forward
+ * drew; sN has another seed for data order, dropout and, where they are drawn, the first weights.
  * Errors: ERR_USAGE "file:line: ...".
  */
 #ifndef REMATCH_STAGES_STUDY_H

@@ -55,7 +55,7 @@ static status add_point(struct builder *b, const struct point *wanted, int line)
     const char *culprit;
     struct point p = *wanted;
     TRY(grow(b));
-    TRY(point_settle(&p, b->study->common.training.micro_batch_size));
+    TRY(point_settle(&p, &b->study->common.training));
     p.index = b->made.count;
     int same = find_name(b, p.name);
     if (same == 0 || (same > 0 && b->made.automatic[same])) {
@@ -86,17 +86,17 @@ static status add_reference(struct builder *b, const struct point *p)
     struct point r0 = *p;
     r0.recompute = (struct recompute_policy){.precision = BF16};
     *r0.fault_text = *r0.replicate = '\0';
-    r0.random_forward = r0.random_recompute = false;
+    r0.dial.recompute = ARITHMETIC_FIXED;
     r0.certificate = b->study->common.certificate;
     TRY(fault_parse(&r0.fault, ""));
-    TRY(point_settle(&r0, b->study->common.training.micro_batch_size));
+    TRY(point_settle(&r0, &b->study->common.training));
     return r0.fits ? add_point(b, &r0, 0) : OK;
 }
 
 /* Replicates of two points are independent runs: each draws its orders under a seed of its own. */
 static status draw_own_orders(struct builder *b, struct point *p)
 {
-    TRY(point_settle(p, b->study->common.training.micro_batch_size));
+    TRY(point_settle(p, &b->study->common.training));
     uint64_t seed = p->arithmetic_seed;
     for (const char *c = p->name; *c; c++)
         seed = digest_mix(seed ^ (unsigned char)*c);
@@ -108,7 +108,6 @@ static status add_replicates(struct builder *b, const struct point *p, const str
 {
     for (int i = 1; i <= wanted->arithmetic; i++) {
         struct point r = *p;
-        r.random_forward = true; /* a recompute repeats the orders that its forward drew */
         snprintf(r.replicate, sizeof r.replicate, "a%d", i);
         TRY(draw_own_orders(b, &r));
         TRY(add_point(b, &r, line));

@@ -66,8 +66,8 @@ void synthetic_point(struct point *out, const struct synthetic_study *study, int
         ck_ok(recompute_parse(&p->recompute, "full", method, run->layers, NULL, precision));
     p->vit_recompute.precision = BF16;
     snprintf(p->replicate, sizeof p->replicate, "%s", run->replicate ? run->replicate : "");
-    p->random_forward = run->draws || (run->replicate && run->replicate[0] == 'a');
-    p->random_recompute = run->draws;
+    if (run->draws)
+        p->dial = (struct arithmetic_dial){ARITHMETIC_RANDOM, ARITHMETIC_RANDOM};
     snprintf(p->fault_text, sizeof p->fault_text, "%s", run->fault ? run->fault : "");
     ck_ok(fault_parse(&p->fault, p->fault_text));
     p->scratch = run->scratch || run->baseline;

@@ -14,6 +14,8 @@
  *   dk         weights of a key sum to P: |error| <= P |scale| max|q| (g + gamma(N + 4) 2 A), N = queries of the group.
  *   dv         |error| <= P max|d_out| (w + gamma(N + 2)).
  * P is what the reference's dv becomes when d_out is 1 everywhere. All are multiplied by no fudge factor.
+ * Truncating: a group rounds 16 products, cuts 17 terms by u/2 of the largest at most, and the total by 2 u, so 12 u of
+ * the sum of magnitudes cover a group: D, T and N grow by 12 for every 16, and for each chunk's last, shorter group.
  */
 #include "tests/conform.h"
 
@@ -67,7 +69,15 @@ static double score_bound(const struct attention *a)
     return fabs((double)a->shape.scale) * a->shape.head_dim * case_largest(&a->q) * case_largest(&a->k);
 }
 
-static double score_error(const struct attention *a) { return (a->shape.head_dim + 4) * u * score_bound(a); }
+/* Unit roundoffs of a sum of `terms` products in `chunks` chunks, beside those of joining them. */
+static double roundings(const struct attention *a, double terms, double chunks)
+{
+    return a->how.rounding == ROUND_TRUNCATE ? terms + 12 * (terms / TRUNCATE_GROUP + chunks) : terms;
+}
+
+static double dot_roundings(const struct attention *a) { return roundings(a, a->shape.head_dim, 1); }
+
+static double score_error(const struct attention *a) { return (dot_roundings(a) + 4) * u * score_bound(a); }
 
 /* Of finite elements: a query that sees nothing has lse = -inf, and takes no part in any gradient. */
 static double largest_lse(const struct attention *a)
@@ -86,7 +96,8 @@ static void conform_forward(const char *name, struct attention *a, enum dtype ou
     const double keys = (double)a->shape.k_tokens, blocks = ceil(keys / (double)a->how.attention_block);
     const double largest = score_bound(a), weight = 2 * score_error(a) + 8 * u * largest + (blocks + 1) * exp_error;
     const struct view out_bound =
-        bound_of(query_rows(a), query_cols(a), 2 * (weight + gamma_of(keys + blocks + 2)) * case_largest(&a->v));
+        bound_of(query_rows(a), query_cols(a),
+                 2 * (weight + gamma_of(roundings(a, keys, blocks) + blocks + 2)) * case_largest(&a->v));
     const struct view lse_bound = bound_of(
         lse_rows(a), a->shape.q_tokens, weight + gamma_of(keys + blocks) + exp_error + 4 * u * (largest + log(keys)));
     const struct output output[] = {{out_type, query_rows(a), query_cols(a), NULL, &out_bound},
@@ -127,15 +138,19 @@ static void conform_backward(const char *name, struct attention *a, enum dtype t
     const double queries = (double)s->q_tokens * s->heads / s->kv_heads, scale = fabs((double)s->scale);
     const double largest = s->head_dim * case_largest(&a->d_out) * fmax(case_largest(&a->v), case_largest(&a->out));
     const double weight = score_error(a) + 8 * u * (score_bound(a) + largest_lse(a)) + exp_error;
-    const double gradient = 2 * largest * (weight + gamma_of(s->head_dim + 3));
+    const double gradient = 2 * largest * (weight + gamma_of(dot_roundings(a) + 3));
+    const double key_blocks = ceil((double)s->k_tokens / (double)a->how.attention_block);
+    const double key_sum = roundings(a, (double)s->k_tokens, key_blocks);
+    const double query_chunks = (double)(s->heads / s->kv_heads * s->q_chunks) * ((double)s->q_tokens / 32 + 1);
+    const double query_sum = roundings(a, queries, query_chunks);
     const double start = accumulate ? 1 : 0;
     const struct view sums = weight_sums(a);
-    const struct view dq_bound = bound_of(
-        query_rows(a), query_cols(a),
-        scale * case_largest(&a->k) * (gradient + gamma_of((double)s->k_tokens + 4) * 2 * largest) + u * start);
+    const struct view dq_bound =
+        bound_of(query_rows(a), query_cols(a),
+                 scale * case_largest(&a->k) * (gradient + gamma_of(key_sum + 4) * 2 * largest) + u * start);
     const struct view dk_bound =
-        key_bound(&sums, scale * case_largest(&a->q) * (gradient + gamma_of(queries + 4) * 2 * largest), start);
-    const struct view dv_bound = key_bound(&sums, case_largest(&a->d_out) * (weight + gamma_of(queries + 2)), start);
+        key_bound(&sums, scale * case_largest(&a->q) * (gradient + gamma_of(query_sum + 4) * 2 * largest), start);
+    const struct view dv_bound = key_bound(&sums, case_largest(&a->d_out) * (weight + gamma_of(query_sum + 2)), start);
     const struct view q_start = case_uniform(F32, query_rows(a), query_cols(a));
     const struct view k_start = case_uniform(F32, key_rows(a), key_cols(a));
     const struct output output[] = {
@@ -146,13 +161,15 @@ static void conform_backward(const char *name, struct attention *a, enum dtype t
     conform(name, backward, a, output, 3);
 }
 
-/* Forward and backward: BF16 throughout, then F32 with accumulating gradients, then BF16 with F32 partial results. */
+/* Forward and backward, to nearest and truncating: BF16 throughout, then F32 with accumulating gradients, then BF16 with F32 partial results. */
 static void conform_attention(const char *name, const char *profile, struct attention_shape shape)
 {
-    for (int storage = 0; storage < 3; storage++) {
+    for (int i = 0; i < 6; i++) {
+        const int storage = i % 3;
         const enum dtype type = storage == 1 ? F32 : BF16;
         struct attention a = {.shape = shape};
         ck_ok(arithmetic_find(&a.how, profile));
+        a.how.rounding = i < 3 ? ROUND_NEAREST : ROUND_TRUNCATE;
         a.q = case_uniform(type, query_rows(&a), query_cols(&a));
         a.k = case_uniform(type, key_rows(&a), key_cols(&a));
         a.v = case_uniform(type, key_rows(&a), key_cols(&a));

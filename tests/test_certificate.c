@@ -212,7 +212,7 @@ START_TEST(random_recompute_arithmetic_is_caught)
 {
     struct decoder_options o = small_options();
     o.recompute = small_policy("full", "block", 5, NULL, NULL);
-    o.random_recompute = true;
+    o.dial.recompute = ARITHMETIC_RANDOM;
     o.storage = F32;
     struct small_model s;
     small_open(&s, &o);
@@ -260,6 +260,9 @@ START_TEST(certificate_survives_its_file)
     certificate_free(copy);
     for (size_t cut = 0; cut < size; cut += 97)
         ck_assert_int_eq(certificate_read(&copy, "cut", bytes, cut), ERR_INPUT);
+    ((char *)bytes)[7] = 1; /* a version that counted no magnitudes */
+    ck_assert_int_eq(certificate_read(&copy, "old", bytes, size), ERR_INPUT);
+    ck_said("not a certificate of this version");
     free(bytes);
     free(again);
     small_close(&s);

@@ -97,6 +97,8 @@ START_TEST(sums_and_balance_are_exact_on_small_integers)
     ck_assert_uint_eq(c.first_differing, 1);
     ck_assert_uint_eq(c.larger, 1);
     ck_assert_uint_eq(c.smaller, 3);
+    ck_assert_uint_eq(c.grown, 2);
+    ck_assert_uint_eq(c.shrunk, 2);
     ck_assert_double_eq(c.largest, 3);
     ck_assert_double_eq(c.sum_aa, 1 + 4 + 9 + 16);
     ck_assert_double_eq(c.sum_bb, 1 + 16 + 36 + 9);

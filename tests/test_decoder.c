@@ -136,7 +136,7 @@ END_TEST
 START_TEST(gradient_under_policy_with_random_orders_equals_stored_bit_for_bit)
 {
     struct decoder_options o = small_options();
-    o.random_forward = true;
+    o.dial.forward = ARITHMETIC_RANDOM;
     check_policy(o, _i);
 }
 END_TEST
@@ -210,7 +210,7 @@ START_TEST(gradient_depends_on_order_of_reduction)
     struct decoder_options o = small_options();
     o.storage = F32; /* in bf16 so few elements could all round alike */
     small_open(&fixed, &o);
-    o.random_forward = true;
+    o.dial.forward = ARITHMETIC_RANDOM;
     small_open(&random, &o);
     o.draw_seed++;
     small_open(&other_draw, &o);

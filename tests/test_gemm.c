@@ -157,13 +157,30 @@ START_TEST(gemm_follows_its_plan_bit_by_bit)
 }
 END_TEST
 
+/* The reference table sums truncating plans literally, in whole numbers of quanta. */
+START_TEST(gemm_truncating_is_the_reference_bit_by_bit)
+{
+    for (int i = 0; i < PROFILES; i++)
+        for (int o = 0; o < COUNT(orientations); o++)
+            for (int s = 0; s < SHAPES_WITH_LONG; s++)
+                for (int t = 0; t < MIXES; t++) {
+                    struct product p = product_of(case_uniform, profiles[i], orientations[o], shapes[s], &mixes[t]);
+                    p.how.rounding = ROUND_TRUNCATE;
+                    const struct view start = case_uniform(F32, p.m, p.n);
+                    const struct output c = {mixes[t].c, p.m, p.n, p.accumulate ? &start : NULL, NULL};
+                    conform(describe(&p), multiply, &p, &c, 1);
+                }
+}
+END_TEST
+
 START_TEST(gemm_of_some_rows_gives_the_bits_of_the_whole)
 {
     const struct mix mix = {BF16, BF16, F32, false};
     const int64_t shape[] = {67, 45, 130};
     for (int i = 0; i < PROFILES; i++)
         for (int o = 0; o < COUNT(orientations); o++) {
-            const struct product whole = product_of(case_uniform, profiles[i], orientations[o], shape, &mix);
+            struct product whole = product_of(case_uniform, profiles[i], orientations[o], shape, &mix);
+            whole.how.rounding = _i ? ROUND_TRUNCATE : ROUND_NEAREST;
             const struct view c = case_view(F32, whole.m, whole.n), part_c = case_view(F32, 19, whole.n);
             struct product part = whole;
             part.m = 19;
@@ -213,9 +230,13 @@ END_TEST
 int main(void)
 {
     const struct suite_test tests[] = {
-        {gemm_stays_within_its_rounding_bound, 1}, {gemm_of_integers_is_exact_in_every_order, 1},
-        {gemm_follows_its_plan_bit_by_bit, 1},     {gemm_of_some_rows_gives_the_bits_of_the_whole, 1},
-        {gemm_of_profiles_differs_in_bits, 1},     {random_order_repeats_with_its_draw_and_changes_with_another, 1},
+        {gemm_stays_within_its_rounding_bound, 1},
+        {gemm_of_integers_is_exact_in_every_order, 1},
+        {gemm_follows_its_plan_bit_by_bit, 1},
+        {gemm_of_some_rows_gives_the_bits_of_the_whole, 2},
+        {gemm_truncating_is_the_reference_bit_by_bit, 1},
+        {gemm_of_profiles_differs_in_bits, 1},
+        {random_order_repeats_with_its_draw_and_changes_with_another, 1},
     };
     return cases_run("gemm", tests, COUNT(tests), conform_close);
 }

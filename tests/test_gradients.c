@@ -41,6 +41,8 @@ static double weighted_sum(const struct view *weight, const struct view *y)
     return sum;
 }
 
+static const struct plan attention_plan = {.op = PLAN_ATTENTION};
+
 static struct plan plan_of(enum plan_op op, int64_t m, int64_t n, int64_t k)
 {
     struct plan plan = {.op = op, .dims = {m, n, k}};
@@ -82,7 +84,7 @@ struct attention {
 static double attention_loss(const void *self)
 {
     const struct attention *a = self;
-    ck_ok(reference_ops.attention_forward(NULL, NULL, a->shape, &a->out, &a->lse, &a->q, &a->k, &a->v));
+    ck_ok(reference_ops.attention_forward(NULL, &attention_plan, a->shape, &a->out, &a->lse, &a->q, &a->k, &a->v));
     return weighted_sum(&a->d_out, &a->out);
 }
 
@@ -100,8 +102,8 @@ static void check_attention(const struct attention_shape *s)
     const struct view dq = case_view(F64, q_rows, q_cols), dk = case_view(F64, k_rows, k_cols);
     const struct view dv = case_view(F64, k_rows, k_cols);
     attention_loss(&a);
-    ck_ok(reference_ops.attention_backward(NULL, NULL, s, &dq, &dk, &dv, &a.d_out, &a.q, &a.k, &a.v, &a.out, &a.lse,
-                                           false));
+    ck_ok(reference_ops.attention_backward(NULL, &attention_plan, s, &dq, &dk, &dv, &a.d_out, &a.q, &a.k, &a.v, &a.out,
+                                           &a.lse, false));
     check_slope("dq", attention_loss, &a, &a.q, &dq);
     check_slope("dk", attention_loss, &a, &a.k, &dk);
     check_slope("dv", attention_loss, &a, &a.v, &dv);

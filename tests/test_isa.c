@@ -10,11 +10,12 @@
 
 static const char *const sets[] = {"avx512", "avx2", "scalar"};
 
-/* Every set, and several numbers of threads; the first that the machine has is what the others are held against. */
+/* Every set, and several numbers of threads; the first that the machine has is what the others are held against. The last
+ * is the reference table, which has those bits too where a call says so. */
 static const struct {
     const char *set;
     int threads;
-} ways[] = {{"avx512", 1}, {"avx512", 3}, {"avx2", 2}, {"avx2", 3}, {"scalar", 1}, {"scalar", 2}};
+} ways[] = {{"avx512", 1}, {"avx512", 3}, {"avx2", 2}, {"avx2", 3}, {"scalar", 1}, {"scalar", 2}, {"reference", 1}};
 
 enum { WAYS = COUNT(ways), OUTPUTS = 4, ROUNDS = 12 };
 
@@ -22,8 +23,9 @@ static struct device *devices[WAYS]; /* NULL where the machine lacks the set */
 
 static void open_devices(void)
 {
-    for (int w = 0; w < WAYS; w++)
+    for (int w = 0; w < WAYS - 1; w++)
         devices[w] = case_cpu(ways[w].set, ways[w].threads);
+    ck_ok(device_open(&devices[WAYS - 1], "reference", 1, 0));
 }
 
 static void close_devices(void)
@@ -64,7 +66,7 @@ struct call {
     int64_t dims[6];
     const int32_t *index;
     const int64_t *row_id;
-    bool accumulate;
+    bool accumulate, as_reference;
 };
 
 static bool is_nan(const struct view *v, int64_t r, int64_t c) { return isnan(element_load(v, r, c)); }
@@ -88,7 +90,7 @@ static void same_on_all(const struct call *call)
     struct view first[OUTPUTS], out[OUTPUTS];
     bool any_yet = false;
     for (int w = 0; w < WAYS; w++) {
-        if (!devices[w])
+        if (!devices[w] || (w == WAYS - 1 && !call->as_reference))
             continue;
         struct view *to = any_yet ? out : first;
         for (int i = 0; i < call->outputs; i++)
@@ -120,6 +122,8 @@ START_TEST(gemm_with_special_numbers_has_the_same_bits_everywhere)
         const int64_t m = 1 + case_below(40), n = 1 + case_below(70), k = 1 + case_below(150);
         memcpy(c.dims, (int64_t[]){m, n, k}, 3 * sizeof k);
         ck_ok(arithmetic_find(&c.how, profiles[round % 4]));
+        c.how.rounding = (enum plan_rounding)(round / 3 % 3);
+        c.as_reference = c.how.rounding == ROUND_TRUNCATE;
         c.accumulate = round % 2;
         c.in[0] = c.op == PLAN_GEMM_TN ? operand(any(), k, m, false) : operand(any(), m, k, false);
         c.in[1] = c.op == PLAN_GEMM_NT ? operand(any(), n, k, round % 5) : operand(any(), k, n, round % 5);
@@ -154,7 +158,8 @@ static struct call attention_call(int round)
 {
     static uint8_t kinds[4];
     static const int dims[] = {2, 16, 24, 64};
-    struct call c = {.how = {.name = "test", .attention_block = 1 + case_below(90)}};
+    const enum plan_rounding rounding = (enum plan_rounding)(round / 3 % 3);
+    struct call c = {.how = {.name = "test", .attention_block = 1 + case_below(90), .rounding = rounding}};
     const int kv_heads = 1 + (int)case_below(2), head_dim = dims[round % 4];
     const int64_t queries = 2 * (1 + case_below(50)), keys = 2 * (1 + case_below(90));
     for (int i = 0; i < 4; i++)

@@ -55,7 +55,7 @@ static struct point full_point(void)
     strcpy(p.replicate, "a2");
     p.seed = 1ull << 53;
     p.arithmetic_seed = 77;
-    p.random_forward = true;
+    p.dial.forward = ARITHMETIC_RANDOM;
     strcpy(p.fault_text, "gemm-order:mode=random,layers=1-2");
     ck_ok(fault_parse(&p.fault, p.fault_text));
     p.scratch = true;
@@ -90,7 +90,8 @@ START_TEST(point_survives_json_exactly)
     ck_assert_uint_eq(read.seed, 1ull << 53);
     ck_assert_int_eq(read.recompute.precision, F32);
     ck_assert_int_eq(read.dump_step[1], 999);
-    ck_assert(read.random_forward && !read.random_recompute && !read.certificate.stop && read.scratch);
+    ck_assert(read.dial.forward == ARITHMETIC_RANDOM && read.dial.recompute == ARITHMETIC_FIXED &&
+              !read.certificate.stop && read.scratch);
     json_decref(object);
     json_decref(again);
     json_decref(second);
@@ -111,7 +112,7 @@ static const struct {
 static struct point plain_point(void)
 {
     struct point p = full_point();
-    p.random_forward = false;
+    p.dial.forward = ARITHMETIC_FIXED;
     p.recompute.precision = BF16;
     *p.fault_text = *p.replicate = '\0';
     ck_ok(fault_parse(&p.fault, ""));

@@ -9,6 +9,8 @@
 /* One packed row of doubles. */
 static struct view row(double *values, int64_t count) { return view_of(values, F64, 1, count); }
 
+static const struct plan attention_plan = {.op = PLAN_ATTENTION};
+
 static struct plan plan_of(enum plan_op op, int64_t m, int64_t n, int64_t k)
 {
     struct plan plan = {.op = op, .dims = {m, n, k}};
@@ -63,7 +65,7 @@ static struct attention attention_of(struct attention_shape shape)
 
 static void attend(const struct attention *a)
 {
-    ck_ok(reference_ops.attention_forward(NULL, NULL, &a->shape, &a->out, &a->lse, &a->q, &a->k, &a->v));
+    ck_ok(reference_ops.attention_forward(NULL, &attention_plan, &a->shape, &a->out, &a->lse, &a->q, &a->k, &a->v));
 }
 
 START_TEST(attention_of_equal_scores_is_the_mean_of_visible_values)
@@ -194,16 +196,16 @@ START_TEST(partial_backward_calls_add_up)
     attend(&whole);
     const struct view d_out = case_uniform(F64, 7, 20);
     const struct view dq = case_view(F64, 7, 20), dk = case_view(F64, 7, 10), dv = case_view(F64, 7, 10);
-    ck_ok(reference_ops.attention_backward(NULL, NULL, &whole.shape, &dq, &dk, &dv, &d_out, &whole.q, &whole.k,
-                                           &whole.v, &whole.out, &whole.lse, false));
+    ck_ok(reference_ops.attention_backward(NULL, &attention_plan, &whole.shape, &dq, &dk, &dv, &d_out, &whole.q,
+                                           &whole.k, &whole.v, &whole.out, &whole.lse, false));
     const struct view sum_q = case_view(F64, 7, 20), sum_k = case_view(F64, 7, 10), sum_v = case_view(F64, 7, 10);
     case_fill(&sum_q, 0), case_fill(&sum_k, 0), case_fill(&sum_v, 0);
     for (int64_t first = 0; first < 7; first += 4) {
         const int64_t count = first ? 3 : 4;
         const struct attention part = keys_of(&whole, first, count);
         const struct view part_k = view_rows(&sum_k, first, count), part_v = view_rows(&sum_v, first, count);
-        ck_ok(reference_ops.attention_backward(NULL, NULL, &part.shape, &sum_q, &part_k, &part_v, &d_out, &part.q,
-                                               &part.k, &part.v, &whole.out, &whole.lse, true));
+        ck_ok(reference_ops.attention_backward(NULL, &attention_plan, &part.shape, &sum_q, &part_k, &part_v, &d_out,
+                                               &part.q, &part.k, &part.v, &whole.out, &whole.lse, true));
     }
     ck_assert_uint_eq(case_differing(&sum_k, &dk), 0);
     ck_assert_uint_eq(case_differing(&sum_v, &dv), 0);

@@ -68,7 +68,7 @@ START_TEST(demo_plans_its_eight_points)
     ck_assert_int_eq(trunk->model.layers, 32);
     ck_assert_str_eq(trunk->target.profile, "h800-sim");
     ck_assert_uint_eq(trunk->target.memory_bytes, 80ull << 30);
-    ck_assert(replicate->random_forward && !replicate->random_recompute && !trunk->random_forward);
+    ck_assert_int_eq(replicate->dial.forward, ARITHMETIC_FIXED);
     ck_assert_str_eq(replicate->replicate, "a2");
     ck_assert(replicate->arithmetic_seed != 1234 && replicate->arithmetic_seed != p.point[1].arithmetic_seed);
     ck_assert_uint_eq(replicate->seed, 1234);
@@ -344,6 +344,11 @@ static const struct {
      "cannot be told apart"},
     {STUDY("  - {target: b, recompute_num_layers: 1, start: middle}\n"), 9, "expected one of: branch scratch"},
     {STUDY("  - {target: b, recompute_num_layers: 1, arithmetic: {recompute: random}}\n"), 9, "on_mismatch: continue"},
+    {STUDY("  - {target: b, recompute_num_layers: 1, arithmetic: {forward: truncating, recompute: to-zero}}\n"), 9,
+     "a recompute with to-zero arithmetic of its own differs"},
+    {STUDY("  - {target: b, recompute_num_layers: 1, arithmetic: {forward: truncated}}\n"), 9,
+     "expected one of: fixed random truncating to-zero other-order"},
+    {STUDY("  - {target: b, recompute_num_layers: 1, storage: fp16}\n"), 9, "expected one of: bf16 fp32"},
     {STUDY("  - {target: b, recompute_num_layers: 1, arithmetic: {backward: random}}\n"), 9,
      "unknown key 'backward' in arithmetic; there are forward, recompute"},
     {STUDY("  - {target: b, recompute_num_layers: 1, micro_batch_size: 3}\n"), 9, "must be a multiple"},

@@ -12,7 +12,11 @@ sweep() { "$bin/rematch-sweep" --run "$run" "$@"; }
 baseline() { "$bin/rematch-baseline" --run "$run" --point h800-r0 "$@"; }
 
 mkdir -p "$run/shards"
-check "plan" "$bin/rematch-plan" tests/studies/tiny.yaml -o "$run"
+cat tests/studies/tiny.yaml - >"$scratch/study.yaml" <<'END'
+  - {target: l40s, recompute_num_layers: 2, storage: fp32}
+  - {target: l40s, recompute_num_layers: 2, arithmetic: {recompute: truncating}, certificate: {on_mismatch: continue}}
+END
+check "plan" "$bin/rematch-plan" "$scratch/study.yaml" -o "$run"
 check "shard" "$bin/rematch-shard" -o "$run/shards/tokens.shard" kernels
 
 # ---- what is refused before it begins ----
@@ -52,6 +56,21 @@ check "a mismatch stops a point with 3" exits 3 sweep --point l40s-r2 --fault rn
 check "again without running" exits 3 sweep --point l40s-r2 --fault rng-redrawn:layers=1
 check "unless it may continue" sweep --point l40s-r2 --fault rng-redrawn:layers=0 --on-mismatch continue
 check "a fault that cannot act is refused" refuses "layer from 3 to 3" sweep --point l40s-r2 --fault rng-redrawn:layers=3
+
+# ---- points that turn the dial ----
+check "a run in FP32 branches from a trunk in BF16" sweep --point l40s-r2-fp32-storage
+check "and has an r0 of its own" sweep --point l40s-r0-fp32-storage
+check "a recompute truncates where its forward does not" sweep --point l40s-r2-truncating-recompute
+# reports POINT PATTERN: the point in report.json holds the pattern.
+reports() {
+    "$bin/rematch-report" --run "$run" -o "$scratch/report" &&
+        tr -d ' \n' <"$scratch/report/report.json" | sed 's/{"activation_bytes"/\n&/g' |
+        grep "\"name\":\"$1\"" | grep -qE "$2"
+}
+check "one report has both storages" reports l40s-r2-fp32-storage '"against":.*"point":"l40s-r0-fp32-storage"'
+check "and certifies FP32" reports l40s-r2-fp32-storage '"proof":"bit-exact".*"storage":"fp32"'
+check "and not the truncating recompute" reports l40s-r2-truncating-recompute \
+    '"recompute":"truncating".*"accused":"recompute".*"proof":"mismatch"'
 
 # ---- one study, one text ----
 check "another text" "$bin/rematch-shard" -o "$run/shards/tokens.shard" model

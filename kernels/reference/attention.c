@@ -11,8 +11,9 @@
 #include "kernels/element.h"
 #include "kernels/reference/reference.h"
 
-/* The longest head, so that one row fits on the stack: ops allocate nothing. */
-enum { HEAD_DIM_LIMIT = 512 };
+/* The longest head, so that one row fits on the stack: ops allocate nothing. Queries of a sum over queries that make a
+ * chunk: see plan.h. */
+enum { HEAD_DIM_LIMIT = 512, QUERY_CHUNK = 32 };
 
 static status check_head_dim(const char *op, const struct attention_shape *s)
 {
@@ -38,7 +39,14 @@ static bool sees(const struct attention_shape *s, int64_t i, int64_t j)
 
 /* One query head of one sequence, with the key head that it reads. */
 struct head {
+    enum plan_rounding rounding;
     struct view q, out, lse, k, v;
+};
+
+/* Sums of rows: of the chunks before, and of the current one. */
+struct row {
+    double total[HEAD_DIM_LIMIT];
+    struct sum sum[HEAD_DIM_LIMIT];
 };
 
 static struct view query_part(const struct attention_shape *s, const struct view *x, int64_t sequence, int h)
@@ -53,11 +61,13 @@ static struct view key_part(const struct attention_shape *s, const struct view *
     return view_cols(&rows, (int64_t)kv_head * s->head_dim, s->head_dim);
 }
 
-static struct head head_of(const struct attention_shape *s, int64_t sequence, int h, const struct view *q,
-                           const struct view *k, const struct view *v, const struct view *out, const struct view *lse)
+static struct head head_of(const struct plan *plan, const struct attention_shape *s, int64_t sequence, int h,
+                           const struct view *q, const struct view *k, const struct view *v, const struct view *out,
+                           const struct view *lse)
 {
     const int kv_head = h / (s->heads / s->kv_heads);
     const struct head head = {
+        .rounding = plan->rounding,
         .q = query_part(s, q, sequence, h),
         .out = query_part(s, out, sequence, h),
         .lse = view_rows(lse, sequence * s->heads + h, 1),
@@ -67,44 +77,72 @@ static struct head head_of(const struct attention_shape *s, int64_t sequence, in
     return head;
 }
 
-static double dot(const struct view *a, int64_t i, const struct view *b, int64_t j)
+static double dot(const struct view *a, int64_t i, const struct view *b, int64_t j, enum plan_rounding rounding)
 {
-    double sum = 0;
+    struct sum sum = {.rounding = rounding};
     for (int64_t c = 0; c < a->cols; c++)
-        sum += element_load(a, i, c) * element_load(b, j, c);
-    return sum;
+        sum_add(&sum, element_load(a, i, c), element_load(b, j, c));
+    return sum_take(&sum);
 }
 
-/* sum += factor * row */
-static void add_row(double *sum, double factor, const struct view *x, int64_t row)
+static void row_begin(struct row *r, int64_t cols, enum plan_rounding rounding)
+{
+    for (int64_t c = 0; c < cols; c++) {
+        r->total[c] = 0;
+        r->sum[c] = (struct sum){.rounding = rounding};
+    }
+}
+
+/* += factor * row; where that row is not seen it keeps its place in a group, and adds nothing. */
+static void row_add(struct row *r, bool seen, double factor, const struct view *x, int64_t row)
 {
     for (int64_t c = 0; c < x->cols; c++)
-        sum[c] += factor * element_load(x, row, c);
+        sum_add(&r->sum[c], factor, seen ? element_load(x, row, c) : 0);
 }
 
-/* row = sum, or += */
-static void store_row(const struct view *x, int64_t row, const double *sum, bool accumulate)
+static void row_join(struct row *r, int64_t cols)
+{
+    for (int64_t c = 0; c < cols; c++)
+        r->total[c] += sum_take(&r->sum[c]);
+}
+
+/* Is the i-th of `count` the last of its chunk? */
+static bool ends_chunk(int64_t i, int64_t chunk, int64_t count)
+{
+    return i + 1 == count || (chunk && (i + 1) % chunk == 0);
+}
+
+/* x = factor * the sums, or += */
+static void store_row(const struct view *x, int64_t row, const struct row *r, double factor, bool accumulate,
+                      enum plan_rounding rounding)
 {
     for (int64_t c = 0; c < x->cols; c++)
-        element_store(x, row, c, sum[c] + (accumulate ? element_load(x, row, c) : 0));
+        sum_store(x, row, c, factor * r->total[c] + (accumulate ? element_load(x, row, c) : 0), rounding);
 }
 
-static void forward_query(const struct attention_shape *s, const struct head *h, int64_t i)
+static double score(const struct attention_shape *s, const struct head *h, int64_t i, int64_t j)
 {
-    double largest = -INFINITY, total = 0, sum[HEAD_DIM_LIMIT] = {0};
+    return s->scale * dot(&h->q, i, &h->k, j, h->rounding);
+}
+
+static void forward_query(const struct plan *plan, const struct attention_shape *s, const struct head *h, int64_t i)
+{
+    double largest = -INFINITY, total = 0;
+    struct row sum;
+    row_begin(&sum, s->head_dim, h->rounding);
     for (int64_t j = 0; j < s->k_tokens; j++)
         if (sees(s, i, j))
-            largest = fmax(largest, s->scale * dot(&h->q, i, &h->k, j));
-    for (int64_t j = 0; j < s->k_tokens; j++)
-        if (sees(s, i, j)) {
-            const double p = exp(s->scale * dot(&h->q, i, &h->k, j) - largest);
-            total += p;
-            add_row(sum, p, &h->v, j);
-        }
-    if (total != 0) /* some key was seen; true for a NaN too, which must not turn into zeros */
-        for (int64_t c = 0; c < s->head_dim; c++)
-            sum[c] /= total;
-    store_row(&h->out, i, sum, false);
+            largest = fmax(largest, score(s, h, i, j));
+    for (int64_t j = 0; j < s->k_tokens; j++) {
+        const bool seen = sees(s, i, j);
+        const double p = seen ? exp(score(s, h, i, j) - largest) : 0;
+        total += p;
+        row_add(&sum, seen, p, &h->v, j);
+        if (ends_chunk(j, plan->chunk, s->k_tokens))
+            row_join(&sum, s->head_dim);
+    }
+    /* Not 0: some key was seen; true for a NaN too, which must not turn into zeros. */
+    store_row(&h->out, i, &sum, total != 0 ? 1 / total : 1, false, h->rounding);
     element_store(&h->lse, 0, i, largest + log(total));
 }
 
@@ -112,14 +150,14 @@ status reference_attention_forward(struct device *d, const struct plan *plan, co
                                    const struct view *out, const struct view *lse, const struct view *q,
                                    const struct view *k, const struct view *v)
 {
-    (void)d, (void)plan;
+    (void)d;
     TRY(check_attention_forward(shape, out, lse, q, k, v));
     TRY(check_head_dim("attention_forward", shape));
     for (int64_t b = 0; b < shape->batch; b++)
         for (int h = 0; h < shape->heads; h++) {
-            const struct head head = head_of(shape, b, h, q, k, v, out, lse);
+            const struct head head = head_of(plan, shape, b, h, q, k, v, out, lse);
             for (int64_t i = 0; i < shape->q_tokens; i++)
-                forward_query(shape, &head, i);
+                forward_query(plan, shape, &head, i);
         }
     return OK;
 }
@@ -152,36 +190,43 @@ status reference_attention_merge(struct device *d, const struct attention_shape 
     return OK;
 }
 
-static double probability(const struct attention_shape *s, const struct head *h, int64_t i, int64_t j)
+/* p_ij and ds_ij, both 0 where query i does not see key j. */
+static double probability(const struct attention_shape *s, const struct head *h, const struct view *d_out, int64_t i,
+                          int64_t j, double *gradient)
 {
-    return exp(s->scale * dot(&h->q, i, &h->k, j) - element_load(&h->lse, 0, i));
+    const bool seen = sees(s, i, j);
+    const double p = seen ? exp(score(s, h, i, j) - element_load(&h->lse, 0, i)) : 0;
+    *gradient = seen ? p * (dot(d_out, i, &h->v, j, h->rounding) - dot(d_out, i, &h->out, i, ROUND_NEAREST)) : 0;
+    return p;
 }
 
-static double score_gradient(const struct head *h, const struct view *d_out, double p, int64_t i, int64_t j)
+static void query_gradient(const struct plan *plan, const struct attention_shape *s, const struct head *h,
+                           const struct view *d_out, int64_t i, struct row *dq)
 {
-    return p * (dot(d_out, i, &h->v, j) - dot(d_out, i, &h->out, i));
-}
-
-static void query_gradient(const struct attention_shape *s, const struct head *h, const struct view *d_out, int64_t i,
-                           double *dq)
-{
-    for (int64_t j = 0; j < s->k_tokens; j++)
-        if (sees(s, i, j)) {
-            const double p = probability(s, h, i, j);
-            add_row(dq, s->scale * score_gradient(h, d_out, p, i, j), &h->k, j);
-        }
+    double gradient;
+    for (int64_t j = 0; j < s->k_tokens; j++) {
+        probability(s, h, d_out, i, j, &gradient);
+        row_add(dq, sees(s, i, j), gradient, &h->k, j);
+        if (ends_chunk(j, plan->chunk, s->k_tokens))
+            row_join(dq, s->head_dim);
+    }
 }
 
 /* What one query head adds to the gradients of key j. */
 static void key_gradient(const struct attention_shape *s, const struct head *h, const struct view *d_out, int64_t j,
-                         double *dk, double *dv)
+                         struct row *dk, struct row *dv)
 {
-    for (int64_t i = 0; i < s->q_tokens; i++)
-        if (sees(s, i, j)) {
-            const double p = probability(s, h, i, j);
-            add_row(dv, p, d_out, i);
-            add_row(dk, s->scale * score_gradient(h, d_out, p, i, j), &h->q, i);
+    const int64_t run = s->q_tokens / s->q_chunks;
+    for (int64_t i = 0; i < s->q_tokens; i++) {
+        double gradient;
+        const double p = probability(s, h, d_out, i, j, &gradient);
+        row_add(dv, sees(s, i, j), p, d_out, i);
+        row_add(dk, sees(s, i, j), gradient, &h->q, i);
+        if (ends_chunk(i % run, QUERY_CHUNK, run)) {
+            row_join(dk, s->head_dim);
+            row_join(dv, s->head_dim);
         }
+    }
 }
 
 status reference_attention_backward(struct device *d, const struct plan *plan, const struct attention_shape *shape,
@@ -190,31 +235,34 @@ status reference_attention_backward(struct device *d, const struct plan *plan, c
                                     const struct view *v, const struct view *out, const struct view *lse,
                                     bool accumulate)
 {
-    (void)d, (void)plan;
+    (void)d;
     TRY(check_attention_backward(shape, dq, dk, dv, d_out, q, k, v, out, lse, accumulate));
     TRY(check_head_dim("attention_backward", shape));
     const int group = shape->heads / shape->kv_heads;
     for (int64_t b = 0; b < shape->batch; b++) {
         for (int h = 0; h < shape->heads; h++) {
-            const struct head head = head_of(shape, b, h, q, k, v, out, lse);
+            const struct head head = head_of(plan, shape, b, h, q, k, v, out, lse);
             const struct view head_d_out = query_part(shape, d_out, b, h), head_dq = query_part(shape, dq, b, h);
             for (int64_t i = 0; i < shape->q_tokens; i++) {
-                double sum[HEAD_DIM_LIMIT] = {0};
-                query_gradient(shape, &head, &head_d_out, i, sum);
-                store_row(&head_dq, i, sum, accumulate);
+                struct row sum;
+                row_begin(&sum, shape->head_dim, plan->rounding);
+                query_gradient(plan, shape, &head, &head_d_out, i, &sum);
+                store_row(&head_dq, i, &sum, shape->scale, accumulate, plan->rounding);
             }
         }
         for (int kv_head = 0; kv_head < shape->kv_heads; kv_head++) {
             const struct view head_dk = key_part(shape, dk, b, kv_head), head_dv = key_part(shape, dv, b, kv_head);
             for (int64_t j = 0; j < shape->k_tokens; j++) {
-                double k_sum[HEAD_DIM_LIMIT] = {0}, v_sum[HEAD_DIM_LIMIT] = {0};
+                struct row k_sum, v_sum;
+                row_begin(&k_sum, shape->head_dim, plan->rounding);
+                row_begin(&v_sum, shape->head_dim, plan->rounding);
                 for (int h = kv_head * group; h < (kv_head + 1) * group; h++) {
-                    const struct head head = head_of(shape, b, h, q, k, v, out, lse);
+                    const struct head head = head_of(plan, shape, b, h, q, k, v, out, lse);
                     const struct view head_d_out = query_part(shape, d_out, b, h);
-                    key_gradient(shape, &head, &head_d_out, j, k_sum, v_sum);
+                    key_gradient(shape, &head, &head_d_out, j, &k_sum, &v_sum);
                 }
-                store_row(&head_dk, j, k_sum, accumulate);
-                store_row(&head_dv, j, v_sum, accumulate);
+                store_row(&head_dk, j, &k_sum, shape->scale, accumulate, plan->rounding);
+                store_row(&head_dv, j, &v_sum, 1, accumulate, plan->rounding);
             }
         }
     }

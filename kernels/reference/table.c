@@ -1,4 +1,4 @@
-/* The table itself, and its plans: they need no workspace. */
+/* The table itself, and its plans. */
 #include "kernels/reference/reference.h"
 
 #include <stdio.h>
@@ -11,7 +11,9 @@ status reference_plan(const struct device *d, struct plan *plan)
     for (int i = 0; i < (plan->op == PLAN_ATTENTION ? 6 : 3); i++)
         length += snprintf(plan->identity + length, sizeof plan->identity - (size_t)length, "%c%lld", i ? 'x' : ' ',
                            (long long)plan->dims[i]);
-    plan->workspace_bytes = 0;
+    snprintf(plan->identity + length, sizeof plan->identity - (size_t)length, " %s",
+             plan_rounding_name(plan->rounding));
+    plan->workspace_bytes = reference_sequence_bytes(plan);
     return OK;
 }
 

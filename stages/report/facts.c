@@ -8,17 +8,19 @@
 
 bool run_recomputes(const struct run *run) { return run->point.recompute.granularity != RECOMPUTE_NONE; }
 
-/* Neither replicate nor planted fault nor arithmetic drawn per call. */
+/* Neither replicate nor planted fault nor another arithmetic than the profile's. */
 static bool is_control(const struct point *p)
 {
-    return !p->replicate[0] && !p->fault_text[0] && !p->random_forward && !p->random_recompute;
+    return !p->replicate[0] && !p->fault_text[0] && p->dial.forward == ARITHMETIC_FIXED &&
+           p->dial.recompute == ARITHMETIC_FIXED;
 }
 
-bool run_is_plain(const struct run *run)
+bool run_is_plain(const struct report *r, const struct run *run)
 {
     const struct point *p = &run->point;
     bool default_start = !p->scratch || p->baseline || !p->training.branch_at;
-    return is_control(p) && default_start && p->recompute.precision == BF16 &&
+    bool usual_storage = p->training.storage == r->run[r->baseline].point.training.storage;
+    return is_control(p) && default_start && usual_storage && p->recompute.precision == BF16 &&
            (p->recompute.granularity == RECOMPUTE_NONE || p->recompute.method == METHOD_BLOCK);
 }
 

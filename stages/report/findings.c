@@ -195,10 +195,20 @@ static void find_failures(struct document *d, const struct report *r)
     }
 }
 
+/* "", ", stored in fp32", ", its forward truncating": what beside the target is not the baseline's. */
+static const char *own_arithmetic(char text[WORDS], const struct report *r, const struct point *p)
+{
+    bool other_storage = p->training.storage != r->run[r->baseline].point.training.storage;
+    snprintf(text, WORDS, "%s%s%s",
+             other_storage ? p->training.storage == F32 ? ", stored in fp32" : ", stored in bf16" : "",
+             p->dial.forward ? ", its forward " : "", p->dial.forward ? arithmetic_mode_name(p->dial.forward) : "");
+    return text;
+}
+
 /* What the move to another target changed, before any recompute. */
 static void find_targets(struct document *d, const struct report *r)
 {
-    char target[WORDS], gap[WORDS], held_out[WORDS];
+    char target[WORDS], own[WORDS], gap[WORDS], held_out[WORDS];
     for (int i = 0; i < r->runs; i++) {
         const struct run *run = &r->run[i];
         const struct contrast *c = &run->against_baseline;
@@ -207,11 +217,11 @@ static void find_targets(struct document *d, const struct report *r)
             continue;
         const struct judgement *loss = &c->metric[METRIC_LOSS].pair, *other = &c->metric[METRIC_HELD_OUT].pair;
         document_item(d,
-                      "The move to %s without recompute (%s against %s, this pair): loss %s over steps %" PRId64
+                      "The move to %s without recompute%s (%s against %s, this pair): loss %s over steps %" PRId64
                       " to %" PRId64 " (gap in nat: %s); held-out loss %s (gap: %s).",
-                      words_target(target, run), run->name, r->run[c->other].name, verdict_name(loss->verdict),
-                      loss->first, loss->last, words_gap(gap, loss), verdict_name(other->verdict),
-                      words_gap(held_out, other));
+                      words_target(target, run), own_arithmetic(own, r, &run->point), run->name, r->run[c->other].name,
+                      verdict_name(loss->verdict), loss->first, loss->last, words_gap(gap, loss),
+                      verdict_name(other->verdict), words_gap(held_out, other));
     }
 }
 

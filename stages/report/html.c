@@ -53,7 +53,7 @@ static json_t *layer_points(const struct report *r)
     json_t *points = json_array();
     for (int i = 0; i < r->runs; i++) {
         const struct run *run = &r->run[i];
-        if (run->state != RUN_MEASURED || !run_is_plain(run))
+        if (run->state != RUN_MEASURED || !run_is_plain(r, run))
             continue;
         char target[WORDS];
         const struct judgement *gap = &run->against_baseline.metric[METRIC_HELD_OUT].pair;

@@ -38,10 +38,11 @@ static json_t *first_json(const struct run *run)
 static json_t *certificate_json(const struct run *run)
 {
     struct certificate_totals totals = certificate_total(run->certificate);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "proof", proof_name(run_proof(run)), "every",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "proof", proof_name(run_proof(run)), "every",
                      (json_int_t)run->point.certificate.every, "compared", (json_int_t)totals.compared,
                      "expected_count", (json_int_t)run->expected_count, "mismatched", (json_int_t)totals.mismatched,
-                     "expected_mismatched", (json_int_t)totals.expected, "first", first_json(run));
+                     "expected_mismatched", (json_int_t)totals.expected, "differing", (json_int_t)totals.differing,
+                     "grown", (json_int_t)totals.grown, "shrunk", (json_int_t)totals.shrunk, "first", first_json(run));
 }
 
 static json_t *pair_json(const struct judgement *j)
@@ -118,6 +119,10 @@ static json_t *run_json(const struct report *r, const struct run *run)
                   known && run->metrics ? json_integer(run->metric[run->metrics - 1].step) : json_null());
     if (!object)
         return NULL;
+    json_object_set_new(object, "arithmetic",
+                        json_pack("{s:s, s:s}", "forward", arithmetic_mode_name(p->dial.forward), "recompute",
+                                  arithmetic_mode_name(p->dial.recompute)));
+    json_object_set_new(object, "storage", json_string(p->training.storage == F32 ? "fp32" : "bf16"));
     json_object_set_new(object, "planned_steps", json_integer(p->training.rule.steps));
     json_object_set_new(object, "certificate", known ? certificate_json(run) : json_null());
     json_object_set_new(object, "cause", json_null());

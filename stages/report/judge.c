@@ -39,8 +39,6 @@ static status check_comparable(const struct run *a, const struct run *b)
         field = "sequence length";
     else if (p->training.global_batch_size != q->training.global_batch_size)
         field = "global batch size";
-    else if (p->training.storage != q->training.storage)
-        field = "storage type";
     else if (!rules_equal(&p->training.rule, &q->training.rule))
         field = "schedule or optimizer";
     else if (p->seed != q->seed && !is_seed_replicate(p) && !is_seed_replicate(q))

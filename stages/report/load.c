@@ -181,19 +181,16 @@ static bool policies_equal(const struct recompute_policy *a, const struct recomp
            a->modules == b->modules && a->precision == b->precision;
 }
 
-/* Whether the forward draws its orders, but for the draws that make an arithmetic replicate. */
-static bool draws_forward(const struct point *p) { return p->random_forward && p->replicate[0] != 'a'; }
-
 /* True for the same run but for its replicate: everything that makes a name, compared field by field. */
 static bool replicates_of_each_other(const struct point *a, const struct point *b)
 {
     /* The trunk covers the branch's steps too, so the baseline's branched replicates are replicates of the trunk. */
     bool same_start = a->scratch == b->scratch || a->baseline || b->baseline;
-    bool same_arithmetic = draws_forward(a) == draws_forward(b) && a->random_recompute == b->random_recompute;
+    bool same_arithmetic = a->dial.forward == b->dial.forward && a->dial.recompute == b->dial.recompute;
     bool same_target = !strcmp(a->target.name, b->target.name) && !strcmp(a->target.profile, b->target.profile);
     return policies_equal(&a->recompute, &b->recompute) && policies_equal(&a->vit_recompute, &b->vit_recompute) &&
            same_start && same_arithmetic && same_target && !strcmp(a->fault_text, b->fault_text) &&
-           a->training.micro_batch_size == b->training.micro_batch_size;
+           a->training.micro_batch_size == b->training.micro_batch_size && a->training.storage == b->training.storage;
 }
 
 /* The point that run `index` replicates, or the first of the replicates whose point is not there. */

@@ -91,9 +91,9 @@ static bool same_target(const struct run *a, const struct run *b)
     return !strcmp(a->point.target.name, b->point.target.name);
 }
 
-static bool is_candidate(const struct run *run, const struct run *of)
+static bool is_candidate(const struct report *r, const struct run *run, const struct run *of)
 {
-    return run->state == RUN_MEASURED && run_is_plain(run) && run->point.fits && same_target(run, of);
+    return run->state == RUN_MEASURED && run_is_plain(r, run) && run->point.fits && same_target(run, of);
 }
 
 /* More layers than the chosen ones cost time and no safety: which of them would do as well, by their certificates.
@@ -103,7 +103,7 @@ static void list_safe(FILE *out, const struct report *r, const struct run *chose
     const struct run *last = NULL;
     for (int i = 0; i < r->runs; i++) {
         const struct run *run = &r->run[i];
-        if (!is_candidate(run, chosen) || !run_recomputes(run) || run == chosen || !is_harmless(r, run) ||
+        if (!is_candidate(r, run, chosen) || !run_recomputes(run) || run == chosen || !is_harmless(r, run) ||
             run->point.training.micro_batch_size != chosen->point.training.micro_batch_size ||
             (run->against.other >= 0) != with_r0 || (with_r0 && !runs_equal_weights(run, &r->run[run->against.other])))
             continue;
@@ -122,7 +122,7 @@ static const struct run *next_candidate(const struct report *r, const struct run
     const struct run *best = NULL;
     for (int i = 0; i < r->runs; i++) {
         const struct run *run = &r->run[i];
-        if (is_candidate(run, of) && run->point.recompute.num_layers > least &&
+        if (is_candidate(r, run, of) && run->point.recompute.num_layers > least &&
             (!best || run->point.recompute.num_layers < best->point.recompute.num_layers))
             best = run;
     }

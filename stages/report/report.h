@@ -131,9 +131,9 @@ bool run_recomputes(const struct run *run);
 const struct metric *run_divergence(const struct run *run);
 /* Measured, and ended before its schedule did. */
 bool run_stopped_early(const struct run *run);
-/* A point of the study proper: no replicate, no planted fault, no drawn arithmetic, `block` or nothing in BF16, the
- * study's default start. */
-bool run_is_plain(const struct run *run);
+/* A point of the study proper: no replicate, no planted fault, the profile's arithmetic, `block` or nothing in BF16, the
+ * study's default start and the baseline's storage. */
+bool run_is_plain(const struct report *r, const struct run *run);
 /* Weights at the end bit-equal. */
 bool runs_equal_weights(const struct run *a, const struct run *b);
 /* An arithmetic that stands in for a card. A record says which backend made it, and only "cuda" is a card; without a

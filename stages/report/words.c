@@ -128,6 +128,12 @@ const char *words_mismatch(char text[WORDS], const struct run *run)
     if (first->accused == ACCUSED_FORWARD || first->accused == ACCUSED_RECOMPUTE)
         snprintf(text + used, WORDS - used, "; accused: the %s",
                  first->accused == ACCUSED_FORWARD ? "first forward" : "recompute");
+    struct certificate_totals totals = certificate_total(run->certificate);
+    char differing[COUNT], shrunk[COUNT];
+    used = strlen(text);
+    if (totals.differing)
+        snprintf(text + used, WORDS - used, "; of %s differing elements %s shrank",
+                 words_count(differing, totals.differing), words_count(shrunk, totals.shrunk));
     return text;
 }
 

@@ -33,6 +33,7 @@ void NAME(sight_carve)(struct sight *sight, struct carving *c, const struct plan
 {
     const int64_t keys = plan->dims[4];
     sight->block = attention_block(plan);
+    sight->rounding = plan->rounding;
     sight->q_chunk = -1;
     sight->rank = carve(c, keys, sizeof *sight->rank);
     const int64_t blocks = (keys + sight->block - 1) / sight->block;
@@ -76,7 +77,8 @@ struct keys NAME(sight_keys)(const struct sight *sight, const struct attention_s
         keys.end = keys.begin;
         return keys;
     }
-    while (sight->rank[keys.begin] > q->most)
+    /* Groups of a truncating sum begin where the block does, whatever a tile sees of it. */
+    while (sight->rounding != ROUND_TRUNCATE && sight->rank[keys.begin] > q->most)
         keys.begin++;
     while (sight->rank[keys.end - 1] > q->most)
         keys.end--;
@@ -118,7 +120,7 @@ void NAME(queries_take)(struct queries *q, const struct attention_shape *s, int6
 }
 
 void NAME(score)(float *scores, const float *key_panels, const float *query_lines, const struct attention_shape *s,
-                 const struct keys *keys)
+                 const struct keys *keys, enum plan_rounding rounding)
 {
     const struct product p = {
         .rows = keys->end - keys->begin,
@@ -131,6 +133,7 @@ void NAME(score)(float *scores, const float *key_panels, const float *query_line
         .b_step = QUERIES,
         .c = scores,
         .c_step = QUERIES,
+        .rounding = rounding,
     };
     NAME(product)(&p);
 }

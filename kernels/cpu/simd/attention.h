@@ -21,7 +21,8 @@ enum { QUERIES = PANEL };
 /* The keys as the queries of one q_chunk see them; one per thread. least and most: of each key block's ranks. */
 struct sight {
     int64_t block; /* keys per block */
-    int q_chunk;   /* -1: none yet */
+    enum plan_rounding rounding;
+    int q_chunk; /* -1: none yet */
     uint32_t *rank, *least, *most;
 };
 
@@ -66,7 +67,7 @@ void NAME(queries_take)(struct queries *q, const struct attention_shape *s, int6
 
 /* scores (end - begin, 32) = keys x queries^T, from a head's keys (or values) as panels. */
 void NAME(score)(float *scores, const float *key_panels, const float *query_lines, const struct attention_shape *s,
-                 const struct keys *keys);
+                 const struct keys *keys, enum plan_rounding rounding);
 
 /* c (rows, cols) += or = strip x panels, the panels having `lines` lines of which the product starts at `line`. */
 void NAME(product_panels)(struct product p, int64_t cols, const float *panels, int64_t lines, int64_t line);

@@ -115,8 +115,8 @@ static void visit_block(const struct shared *g, struct worker *w, const struct q
 {
     const struct attention_shape *s = g->shape;
     const int64_t count = keys->end - keys->begin;
-    NAME(score)(w->scores, w->key_panels, w->query_lines, s, keys);
-    NAME(score)(w->slopes, w->value_panels, w->d_out_lines, s, keys);
+    NAME(score)(w->scores, w->key_panels, w->query_lines, s, keys, w->sight.rounding);
+    NAME(score)(w->slopes, w->value_panels, w->d_out_lines, s, keys, w->sight.rounding);
     differentiate(w, q, keys, s->scale);
     struct product to_keys = {
         .rows = count,
@@ -126,6 +126,7 @@ static void visit_block(const struct shared *g, struct worker *w, const struct q
         .c = w->dv + keys->begin * w->columns,
         .c_step = w->columns,
         .add = true,
+        .rounding = w->sight.rounding,
     };
     NAME(product_panels)(to_keys, s->head_dim, w->d_out_panels, q->count, 0);
     to_keys.a = w->slopes;
@@ -139,21 +140,22 @@ static void visit_block(const struct shared *g, struct worker *w, const struct q
         .c = w->dq,
         .c_step = w->columns,
         .add = true,
+        .rounding = w->sight.rounding,
     };
     NAME(product_panels)(to_queries, s->head_dim, w->key_panels, s->k_tokens, keys->begin);
 }
 
 /* part = or += factor * sums (rows, columns) */
-static void put(const struct part *to, const float *sums, int64_t columns, float factor, bool accumulate)
+static void put(const struct part *to, const struct worker *w, const float *sums, float factor, bool accumulate)
 {
     for (int64_t r = 0; r < to->rows; r++) {
         void *row = view_at(to->of, to->row + r, to->col);
         for (int64_t c = 0; c < to->cols; c += LANES) {
             const int count = lanes(to->cols - c);
-            vf x = vf_mul(vf_load(sums + r * columns + c), vf_set(factor));
+            vf x = vf_mul(vf_load(sums + r * w->columns + c), vf_set(factor));
             if (accumulate)
                 x = vf_add(vf_get(row, to->of->type, c, count), x);
-            vf_put(row, to->of->type, c, count, x);
+            put_result(row, to->of->type, c, count, x, w->sight.rounding);
         }
     }
 }
@@ -171,7 +173,7 @@ static void visit_tile(const struct shared *g, struct worker *w, int64_t sequenc
             visit_block(g, w, &q, &keys);
     }
     const struct part dq = head_part(g->dq, s, s->q_tokens, sequence, head, q.first, q.count);
-    put(&dq, w->dq, w->columns, s->scale, g->accumulate);
+    put(&dq, w, w->dq, s->scale, g->accumulate);
 }
 
 static void visit_key_head(const struct shared *g, struct worker *w, int64_t sequence, int kv_head)
@@ -190,8 +192,8 @@ static void visit_key_head(const struct shared *g, struct worker *w, int64_t seq
             visit_tile(g, w, sequence, head, tile);
     const struct part dk = head_part(g->dk, s, keys, sequence, kv_head, 0, keys);
     const struct part dv = head_part(g->dv, s, keys, sequence, kv_head, 0, keys);
-    put(&dk, w->dk, w->columns, s->scale, g->accumulate);
-    put(&dv, w->dv, w->columns, 1.0f, g->accumulate);
+    put(&dk, w, w->dk, s->scale, g->accumulate);
+    put(&dv, w, w->dv, 1.0f, g->accumulate);
 }
 
 status NAME(cpu_attention_backward)(struct device *d, const struct plan *plan, const struct attention_shape *shape,

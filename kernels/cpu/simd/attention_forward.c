@@ -131,7 +131,7 @@ static void visit_block(const struct shared *f, struct worker *w, const struct q
     const struct attention_shape *s = f->shape;
     const int64_t columns = vector_columns(s->head_dim);
     float fade[QUERIES];
-    NAME(score)(w->scores, f->key_panels + kv_index * head_elements(s), w->query_lines, s, keys);
+    NAME(score)(w->scores, f->key_panels + kv_index * head_elements(s), w->query_lines, s, keys, w->sight.rounding);
     soften(w, q, keys, s->scale, fade);
     if (!first)
         fade_sums(w, q, columns, fade);
@@ -143,6 +143,7 @@ static void visit_block(const struct shared *f, struct worker *w, const struct q
         .c = w->sums,
         .c_step = columns,
         .add = !first,
+        .rounding = w->sight.rounding,
     };
     NAME(product_panels)
     (weigh, s->head_dim, f->value_panels + kv_index * head_elements(s), s->k_tokens, keys->begin);
@@ -165,8 +166,8 @@ static void finish_tile(const struct shared *f, const struct worker *w, const st
     const struct part out = head_part(f->out, s, s->q_tokens, sequence, head, q->first, q->count);
     for (int i = 0; i < q->count; i++)
         for (int64_t c = 0; c < s->head_dim; c += LANES)
-            vf_put(view_at(out.of, out.row + i, out.col), out.of->type, c, lanes(s->head_dim - c),
-                   vf_mul(vf_load(w->sums + i * columns + c), vf_set(share[i])));
+            put_result(view_at(out.of, out.row + i, out.col), out.of->type, c, lanes(s->head_dim - c),
+                       vf_mul(vf_load(w->sums + i * columns + c), vf_set(share[i])), w->sight.rounding);
     memcpy(view_at(f->lse, sequence * s->heads + head, q->first), lse, (size_t)q->count * sizeof *lse);
 }
 

@@ -20,6 +20,7 @@ struct gemm {
     int64_t pass_panels;
     const struct view *a, *b, *c;
     bool a_transposed, b_transposed, accumulate;
+    enum plan_rounding rounding;
     float *panels, *strips; /* of a block and pass; of a block, for each thread */
     float *partial;         /* (m, n in whole vectors); only where there are several blocks */
 };
@@ -165,6 +166,7 @@ static void sum_pieces(const struct gemm *g, const float *strip, const float *pa
             .c_step = to->step,
             .resume = g->goes_on && i > 0,
             .add = !(g->goes_on && i > 0) && (begun || i > pieces.begin),
+            .rounding = g->rounding,
         };
         NAME(product)(&p);
     }
@@ -178,7 +180,8 @@ static void finish_block(const struct gemm *g, const struct sums *from, int64_t 
         for (int64_t j = 0; j < from->width && column + j < g->n; j += LANES) {
             const int count = lanes(g->n - column - j);
             const vf sum = vf_load(from->at + i * from->step + j);
-            vf_put(to, g->c->type, j, count, add ? vf_add(vf_get(to, g->c->type, j, count), sum) : sum);
+            put_result(to, g->c->type, j, count, add ? vf_add(vf_get(to, g->c->type, j, count), sum) : sum,
+                       g->rounding);
         }
     }
 }
@@ -276,6 +279,7 @@ status NAME(cpu_gemm)(struct device *d, const struct plan *plan, uint64_t draw, 
         .a_transposed = plan->op == PLAN_GEMM_TN,
         .b_transposed = plan->op == PLAN_GEMM_NT,
         .accumulate = accumulate,
+        .rounding = plan->rounding,
     };
     lay_out(&g, plan, d->threads, d->workspace);
     if (g.goes_on)

@@ -106,6 +106,10 @@ void NAME(product)(const struct product *p)
         {multiply_columns_1, multiply_columns_2},
         {multiply_rows_1, multiply_rows_2},
     };
+    if (p->rounding == ROUND_TRUNCATE) {
+        NAME(product_truncating)(p);
+        return;
+    }
     const int tile_width = p->width < TILE_VECTORS * LANES ? p->width : TILE_VECTORS * LANES;
     const int64_t tiles = (p->rows + TILE_ROWS - 1) / TILE_ROWS;
     for (int64_t i = 0; i < tiles; i++) {

@@ -20,9 +20,21 @@ struct product {
     float *c;
     int64_t c_step;
     bool add, resume;
+    enum plan_rounding rounding; /* ROUND_TRUNCATE: summed in groups instead, see plan.h */
 };
 
 void NAME(product)(const struct product *p);
+
+/* The same where rounding is ROUND_TRUNCATE; a sum that goes on from c does so behind whole groups. */
+void NAME(product_truncating)(const struct product *p);
+
+/* Stores up to 16 results of a plan, cut toward zero where they are BF16 and the plan says so. */
+static inline void put_result(void *row, enum dtype type, int64_t i, int count, vf x, enum plan_rounding rounding)
+{
+    if (type == BF16 && rounding == ROUND_TO_ZERO)
+        x = vf_cut(x);
+    vf_put(row, type, i, count, x);
+}
 
 /* Rows of a strip that register tiles cover without waste. */
 #if defined __AVX512F__

@@ -13,7 +13,8 @@ status NAME(cpu_plan)(const struct device *d, struct plan *plan)
     at += snprintf(at, (size_t)(end - at), "cpu %s", ops[plan->op]);
     for (int i = 0; i < (attention ? 6 : 3); i++)
         at += snprintf(at, (size_t)(end - at), "%c%lld", i ? 'x' : ' ', (long long)plan->dims[i]);
-    snprintf(at, (size_t)(end - at), " %s chunk %lld", orders[plan->order], (long long)plan->chunk);
+    snprintf(at, (size_t)(end - at), " %s chunk %lld %s", orders[plan->order], (long long)plan->chunk,
+             plan_rounding_name(plan->rounding));
     return OK;
 }
 

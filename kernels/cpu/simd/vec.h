@@ -3,10 +3,13 @@
  * Three implementations with the same meaning, chosen by what the file is compiled for, so that a kernel written once
  * gives the same bits on AVX-512, on AVX2 and in plain C:
  *   vf   16 binary32 lanes          vm   one truth value per lane of a vf          vu   8 uint64_t lanes
+ *   vi   16 int32_t lanes, which wrap around
  *   vf_fma          one rounding (plain C calls fmaf)
  *   vf_max, vf_min  a > b ? a : b and a < b ? a : b, lane by lane: of a NaN and a number, the second operand
  *   vf_sum, vf_largest   lane i joins lane i + 8, then 4, 2 and 1 (plan.h)
  *   vf_scale        p * 2^n rounded once, for whole n of magnitude up to 252
+ *   vi_toward_zero  whole numbers of magnitude below 2^31; of others the result is unspecified, and no error
+ *   vf_toward_zero  likewise of magnitude up to 2^31 - 2^7, cut to binary32
  *   bf16            by integer arithmetic as tensor.h defines it (the native conversion flushes denormals)
  * `_part` touches only the first `count` lanes in memory, 1 <= count <= 16; lanes that are not loaded are zero.
  * Which operations give a NaN is the same everywhere; the sign and payload of an *arithmetic* NaN are the machine's.
@@ -30,6 +33,13 @@ enum { LANES = 16, WORD_LANES = 8 };
 #endif
 
 static inline vf vf_zero(void) { return vf_set(0.0f); }
+
+/* Cut to BF16, toward zero; a NaN stays as it is. */
+static inline vf vf_cut(vf x)
+{
+    vf cut = vf_of_bits(vi_and(vi_bits(x), vi_set(-0x10000)));
+    return vf_select(vf_equal(x, x), cut, x);
+}
 
 /* Lanes of the next step through a row of which `left` elements are left. */
 static inline int lanes(int64_t left) { return left < LANES ? (int)left : LANES; }

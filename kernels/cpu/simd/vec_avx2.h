@@ -11,6 +11,7 @@ typedef vf vm; /* all bits of a lane set: true */
 typedef struct {
     __m256i low, high;
 } vu;
+typedef vu vi;
 
 static inline vf pair(__m256 low, __m256 high) { return (vf){low, high}; }
 
@@ -166,6 +167,24 @@ static inline void transpose8(__m256 r[8])
         r[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
     }
 }
+
+static inline vi ipair(__m256i low, __m256i high) { return (vi){low, high}; }
+static inline vi vi_set(int32_t x) { return ipair(_mm256_set1_epi32(x), _mm256_set1_epi32(x)); }
+static inline vi vi_bits(vf x) { return ipair(_mm256_castps_si256(x.low), _mm256_castps_si256(x.high)); }
+static inline vf vf_of_bits(vi x) { return pair(_mm256_castsi256_ps(x.low), _mm256_castsi256_ps(x.high)); }
+static inline vi vi_and(vi a, vi b) { return ipair(_mm256_and_si256(a.low, b.low), _mm256_and_si256(a.high, b.high)); }
+static inline vi vi_add(vi a, vi b) { return ipair(_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)); }
+static inline vi vi_sub(vi a, vi b) { return ipair(_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)); }
+static inline vi vi_max(vi a, vi b) { return ipair(_mm256_max_epi32(a.low, b.low), _mm256_max_epi32(a.high, b.high)); }
+static inline vi vi_toward_zero(vf x) { return ipair(_mm256_cvttps_epi32(x.low), _mm256_cvttps_epi32(x.high)); }
+/* To nearest, and one unit back where that went away from zero. */
+static inline __m256 toward_zero(__m256i x)
+{
+    __m256 nearest = _mm256_cvtepi32_ps(x);
+    __m256i beyond = _mm256_cmpgt_epi32(_mm256_abs_epi32(_mm256_cvttps_epi32(nearest)), _mm256_abs_epi32(x));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(nearest), beyond));
+}
+static inline vf vf_toward_zero(vi x) { return pair(toward_zero(x.low), toward_zero(x.high)); }
 
 /* rows -> columns of a 16 x 16 tile, in place, as four tiles of 8 x 8 */
 static inline void vf_transpose(vf r[16])

@@ -7,6 +7,7 @@
 typedef __m512 vf;
 typedef __mmask16 vm;
 typedef __m512i vu;
+typedef __m512i vi;
 
 static inline __mmask16 first_lanes(int count) { return (__mmask16)((1u << count) - 1); }
 
@@ -85,6 +86,16 @@ static inline vf vf_split(vf x, vf *n)
     *n = _mm512_cvtepi32_ps(exponent);
     return _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32(exponent, 23)));
 }
+
+static inline vi vi_set(int32_t x) { return _mm512_set1_epi32(x); }
+static inline vi vi_bits(vf x) { return _mm512_castps_si512(x); }
+static inline vf vf_of_bits(vi x) { return _mm512_castsi512_ps(x); }
+static inline vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+static inline vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+static inline vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
+static inline vi vi_toward_zero(vf x) { return _mm512_cvttps_epi32(x); }
+static inline vf vf_toward_zero(vi x) { return _mm512_cvt_roundepi32_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
 
 /* rows -> columns of a 16 x 16 tile, in place */
 static inline void vf_transpose(vf r[16])

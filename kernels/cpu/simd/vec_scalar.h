@@ -5,6 +5,9 @@
 typedef struct {
     float at[16];
 } vf;
+typedef struct {
+    int32_t at[16];
+} vi;
 typedef uint16_t vm;
 typedef struct {
     uint64_t at[8];
@@ -113,6 +116,33 @@ static inline vf vf_split(vf x, vf *n)
     }
     return x;
 }
+
+static inline int32_t whole_toward_zero(float x) { return fabsf(x) < 0x1p31f ? (int32_t)x : INT32_MIN; }
+/* To nearest, and one unit back where that went away from zero. */
+static inline float binary32_toward_zero(int32_t x)
+{
+    float nearest = (float)x;
+    return fabs((double)nearest) > fabs((double)x) ? f32_of_bits(f32_bits(nearest) - 1) : nearest;
+}
+
+#define LANEWISE(type, name, expression, ...) \
+    static inline type name(__VA_ARGS__)      \
+    {                                         \
+        type result;                          \
+        for (int i = 0; i < 16; i++)          \
+            result.at[i] = expression;        \
+        return result;                        \
+    }
+LANEWISE(vi, vi_set, x, int32_t x)
+LANEWISE(vi, vi_bits, (int32_t)f32_bits(x.at[i]), vf x)
+LANEWISE(vf, vf_of_bits, f32_of_bits((uint32_t)x.at[i]), vi x)
+LANEWISE(vi, vi_and, a.at[i] & b.at[i], vi a, vi b)
+LANEWISE(vi, vi_add, (int32_t)((uint32_t)a.at[i] + (uint32_t)b.at[i]), vi a, vi b)
+LANEWISE(vi, vi_sub, (int32_t)((uint32_t)a.at[i] - (uint32_t)b.at[i]), vi a, vi b)
+LANEWISE(vi, vi_max, a.at[i] > b.at[i] ? a.at[i] : b.at[i], vi a, vi b)
+LANEWISE(vi, vi_toward_zero, whole_toward_zero(x.at[i]), vf x)
+LANEWISE(vf, vf_toward_zero, binary32_toward_zero(x.at[i]), vi x)
+#undef LANEWISE
 
 /* rows -> columns of a 16 x 16 tile, in place */
 static inline void vf_transpose(vf r[16])
