@@ -9,7 +9,7 @@
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Ranks of one machine talk through shared memory; probing the network costs seconds at every start.
 export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader}
-# A rank that waits for another gives its core to whoever wants it: beside a busy neighbour steps take half the time.
+# A rank that waits for another gives its core to whoever wants it: beside busy neighbours steps are up to twice as fast.
 export OMPI_MCA_mpi_yield_when_idle=${OMPI_MCA_mpi_yield_when_idle:-1}
 # An OpenMP team that spins at every barrier is five times slower beside one busy neighbour; so short a spin costs nothing.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-300}

@@ -21,7 +21,7 @@ record() { echo "$scratch/d$1/records/$2.rematch.tar.zst"; }
 ranks() {
     mpi_launcher "$1"
     shift
-    timeout 60 "${mpi[@]}" "$@"
+    timeout 120 "${mpi[@]}" "$@"
 }
 # point DP NAME [OPTION...]: that point of the study for so many ranks, on as many.
 point() {
@@ -30,9 +30,9 @@ point() {
     [ "$name" != h800-r0 ] || program=baseline
     ranks "$dp" "$bin/rematch-$program" --run "$scratch/d$dp" --point "$name" "$@"
 }
-# begin DP RUN: a study for so many ranks in a folder of its own, planned and with its text.
+# begin DP RUN [STEPS]: a study for so many ranks in a folder of its own, planned and with its text.
 begin() {
-    mkdir -p "$scratch/$2/shards" && study "$1" >"$scratch/$2.yaml" &&
+    mkdir -p "$scratch/$2/shards" && study "$1" | sed "s/steps: 12/steps: ${3:-12}/" >"$scratch/$2.yaml" &&
         "$bin/rematch-plan" "$scratch/$2.yaml" -o "$scratch/$2" &&
         "$bin/rematch-shard" -o "$scratch/$2/shards/tokens.shard" kernels
 }
@@ -92,11 +92,11 @@ reports_rank() {
 check "the report names the rank" reports_rank
 check "a rank that there is not" says_once 2 "for rank 2, and there are 2" point 2 l40s-r2 --fault rng-redrawn:rank=2
 
-# ---- kills and stops; the plain loops are slow enough to be met on their way ----
-check "a study" begin 1 calm
-check "undisturbed, on one rank" "$bin/rematch-baseline" --run "$scratch/calm" --point h800-r0 --device reference
-check "the same for 2 ranks" begin 2 rough
-rough=("$bin/rematch-baseline" --run "$scratch/rough" --point h800-r0 --device reference)
+# ---- kills and stops; steps enough to be met on their way ----
+check "a longer study" begin 1 calm 60
+check "undisturbed, on one rank" "$bin/rematch-baseline" --run "$scratch/calm" --point h800-r0
+check "the same for 2 ranks" begin 2 rough 60
+rough=("$bin/rematch-baseline" --run "$scratch/rough" --point h800-r0)
 checkpoints() { compgen -G "$scratch/rough/work/h800-r0/checkpoint-*[0-9]"; }
 process_of() { # MPIRUN RANK
     local child children
