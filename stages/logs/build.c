@@ -1,28 +1,14 @@
 /* From lines to runs: what a step that goes back means, which values stand, and what is noted. */
-#include "stages/logs/readers.h"
+#include "stages/logs/build_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
-enum { RUNS_MOST = 256, SERIES_MOST = 1024, NOTES_MOST = 64, SETTINGS_MOST = 4096 };
+enum { RUNS_MOST = 256, NOTES_MOST = 64, SETTINGS_MOST = 4096 };
 
-/* What a run needs only while it is read. */
-struct run_state {
-    char tag[LOG_NAME];
-    int ordinal; /* among the runs of its tag, from 1 */
-    bool begun;
-    int64_t first, last;                                /* steps */
-    int64_t heard;                                      /* settings: how many the run knows */
-    int64_t repeated, contradicted, first_contradicted; /* steps printed twice in a row */
-    int64_t left_out_series;
-    /* Losses before the last seam, which those behind it replace. */
-    int64_t seam, replaced_count, compared, differing, first_differing;
-    struct log_point *replaced;
-};
-
-static status no_memory(const struct builder *b) { return FAIL(ERR_MEMORY, "'%s': no memory", b->logs->path); }
+status build_no_memory(const struct builder *b) { return FAIL(ERR_MEMORY, "'%s': no memory", b->logs->path); }
 
 /* Room for one more element: capacities are powers of two from 8. */
 static status grow(const struct builder *b, void *array, int64_t count, size_t element)
@@ -31,26 +17,23 @@ static status grow(const struct builder *b, void *array, int64_t count, size_t e
         return OK;
     void *wider = realloc(*(void **)array, (size_t)(count ? 2 * count : 8) * element);
     if (!wider)
-        return no_memory(b);
+        return build_no_memory(b);
     *(void **)array = wider;
     return OK;
 }
-
-static struct run_state *state_of(const struct builder *b) { return &b->state[b->current]; }
-static struct log_run *run_of(const struct builder *b) { return &b->logs->run[b->current]; }
 
 void build_begin(struct builder *b, struct logs *logs) { *b = (struct builder){.logs = logs, .current = -1}; }
 
 /* ---- notes ---- */
 
-static status add_note(const struct builder *b, struct log_run *run, const char *text)
+status build_note_of(const struct builder *b, struct log_run *run, const char *text)
 {
     if (run->notes == NOTES_MOST)
         return OK;
     TRY(grow(b, &run->note, run->notes, sizeof *run->note));
     run->note[run->notes] = strdup(text);
     if (!run->note[run->notes])
-        return no_memory(b);
+        return build_no_memory(b);
     run->notes++;
     return OK;
 }
@@ -62,7 +45,7 @@ status build_note(struct builder *b, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return add_note(b, run_of(b), text);
+    return build_note_of(b, run_of(b), text);
 }
 
 void build_unread(struct builder *b)
@@ -86,7 +69,7 @@ static status set_setting(struct builder *b, struct log_run *run, const char *ke
     struct log_setting *known = find_setting(run, key);
     char *copy = strdup(value);
     if (!copy)
-        return no_memory(b);
+        return build_no_memory(b);
     if (known) {
         free(known->value);
         known->value = copy;
@@ -98,7 +81,7 @@ static status set_setting(struct builder *b, struct log_run *run, const char *ke
     char *name = st == OK ? strdup(key) : NULL;
     if (!name) {
         free(copy);
-        return st == OK ? no_memory(b) : st;
+        return st == OK ? build_no_memory(b) : st;
     }
     run->setting[run->settings++] = (struct log_setting){name, copy};
     return OK;
@@ -113,8 +96,7 @@ status build_setting(struct builder *b, struct text key, struct text value)
     return set_setting(b, &b->settings, name, text);
 }
 
-/* What was heard since the run's last step is its own; what it changes in a run that goes on is noted. */
-static status take_settings(struct builder *b, int64_t step)
+status build_take_settings(struct builder *b, int64_t step)
 {
     struct run_state *state = state_of(b);
     struct log_run *run = run_of(b);
@@ -188,8 +170,7 @@ status build_run(struct builder *b, struct text tag)
 
 /* ---- seams ---- */
 
-/* What the steps that are there twice say about each other. */
-static status end_seam(struct builder *b)
+status build_end_seam(struct builder *b)
 {
     struct run_state *state = state_of(b);
     if (!state->replaced_count)
@@ -228,7 +209,7 @@ static int64_t points_below(const struct log_series *s, int64_t step)
 static status begin_seam(struct builder *b, int64_t step)
 {
     struct run_state *state = state_of(b);
-    TRY(end_seam(b));
+    TRY(build_end_seam(b));
     state->seam = step;
     for (int i = 0; i < run_of(b)->series_count; i++) {
         struct log_series *s = &run_of(b)->series[i];
@@ -237,7 +218,7 @@ static status begin_seam(struct builder *b, int64_t step)
         if (s->role == LOG_LOSS && dropped && !state->replaced) {
             state->replaced = malloc((size_t)dropped * sizeof *state->replaced);
             if (!state->replaced)
-                return no_memory(b);
+                return build_no_memory(b);
             memcpy(state->replaced, s->point + keep, (size_t)dropped * sizeof *s->point);
             state->replaced_count = dropped;
         }
@@ -247,7 +228,7 @@ static status begin_seam(struct builder *b, int64_t step)
     return OK;
 }
 
-static bool same_value(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
+bool build_same_value(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
 static void compare_with_replaced(struct run_state *state, const struct log_point *p)
 {
@@ -262,7 +243,7 @@ static void compare_with_replaced(struct run_state *state, const struct log_poin
     if (low == state->replaced_count || state->replaced[low].step != p->step)
         return;
     state->compared++;
-    if (!same_value(state->replaced[low].value, p->value) && !state->differing++)
+    if (!build_same_value(state->replaced[low].value, p->value) && !state->differing++)
         state->first_differing = p->step;
 }
 
@@ -284,7 +265,7 @@ status build_step(struct builder *b, int64_t step)
         state->first = step;
     state->begun = true;
     state->last = step;
-    return take_settings(b, step);
+    return build_take_settings(b, step);
 }
 
 int64_t build_last_step(const struct builder *b)
@@ -321,7 +302,7 @@ struct log_series *build_series(struct builder *b, struct text name, enum log_ro
 /* The step was printed before: by another rank, or in the line before. */
 static void repeat_value(struct run_state *state, struct log_point *known, const struct log_point *p)
 {
-    if (same_value(known->value, p->value))
+    if (build_same_value(known->value, p->value))
         state->repeated++;
     else if (!state->contradicted++)
         state->first_contradicted = p->step;
@@ -353,164 +334,6 @@ status build_value(struct builder *b, struct text name, enum log_role role, stru
     if (s->role == LOG_LOSS)
         compare_with_replaced(state, &value);
     return OK;
-}
-
-/* ---- the end ---- */
-
-static int compare_integers(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The most frequent distance between neighbouring steps, of equal ones the smallest. */
-static status find_interval(const struct builder *b, struct log_series *s)
-{
-    if (s->count < 2)
-        return OK;
-    int64_t *distance = malloc((size_t)s->count * sizeof *distance), most = 0;
-    if (!distance)
-        return no_memory(b);
-    for (int64_t i = 1; i < s->count; i++)
-        distance[i] = s->point[i].step - s->point[i - 1].step;
-    qsort(distance + 1, (size_t)s->count - 1, sizeof *distance, compare_integers);
-    for (int64_t i = 1, same = 0; i < s->count; i++) {
-        same = i > 1 && distance[i] == distance[i - 1] ? same + 1 : 1;
-        if (same > most) {
-            most = same;
-            s->interval = distance[i];
-        }
-    }
-    free(distance);
-    return OK;
-}
-
-static void share_finest_place(struct log_series *s)
-{
-    double finest = INFINITY;
-    for (int64_t i = 0; i < s->count; i++)
-        if (isfinite(s->point[i].value) && s->point[i].half_unit < finest)
-            finest = s->point[i].half_unit;
-    for (int64_t i = 0; i < s->count; i++)
-        if (isfinite(s->point[i].value))
-            s->point[i].half_unit = finest;
-}
-
-static status end_run(struct builder *b)
-{
-    struct run_state *state = state_of(b);
-    TRY(end_seam(b));
-    if (b->current == b->logs->runs - 1)
-        TRY(take_settings(b, state->last)); /* some stand behind the values */
-    for (int i = 0; i < run_of(b)->series_count; i++) {
-        TRY(find_interval(b, &run_of(b)->series[i]));
-        if (b->finest)
-            share_finest_place(&run_of(b)->series[i]);
-    }
-    if (state->repeated)
-        TRY(build_note(b, "%" PRId64 " values are printed more than once for their step, and are equal",
-                       state->repeated));
-    if (state->contradicted)
-        TRY(build_note(b,
-                       "%" PRId64 " values are printed more than once for their step and differ, first at step %" PRId64
-                       "; the later ones stand",
-                       state->contradicted, state->first_contradicted));
-    if (state->left_out_series)
-        TRY(build_note(b, "values of series beyond the first %d are left out", SERIES_MOST));
-    if (b->unread_lines)
-        TRY(build_note(b,
-                       "%" PRId64 " lines that look like those of a training could not be read and are left out, the "
-                       "first is line %" PRId64,
-                       b->unread_lines, b->first_unread));
-    return OK;
-}
-
-static bool runs_equal(const struct log_run *a, const struct log_run *b)
-{
-    bool equal = a->series_count == b->series_count;
-    for (int i = 0; equal && i < a->series_count; i++) {
-        const struct log_series *x = &a->series[i], *y = &b->series[i];
-        equal = !strcmp(x->name, y->name) && x->count == y->count;
-        for (int64_t k = 0; equal && k < x->count; k++)
-            equal = x->point[k].step == y->point[k].step && same_value(x->point[k].value, y->point[k].value);
-    }
-    return equal;
-}
-
-static void free_run(struct log_run *run)
-{
-    for (int i = 0; i < run->series_count; i++)
-        free(run->series[i].point);
-    for (int i = 0; i < run->settings; i++) {
-        free(run->setting[i].key);
-        free(run->setting[i].value);
-    }
-    for (int i = 0; i < run->notes; i++)
-        free(run->note[i]);
-    free(run->series);
-    free(run->setting);
-    free(run->note);
-}
-
-static int find_equal(const struct builder *b, int run, int among)
-{
-    for (int i = 0; b->merges && i < among; i++)
-        if (b->state[i].ordinal == b->state[run].ordinal && runs_equal(&b->logs->run[i], &b->logs->run[run]))
-            return i;
-    return -1;
-}
-
-/* Ranks that print the same lines are one run; a run of whose lines none could be read is none. */
-static status drop_runs(struct builder *b)
-{
-    status st = OK;
-    int kept = 0;
-    for (int i = 0; i < b->logs->runs; i++) {
-        struct log_run *run = &b->logs->run[i];
-        int same = find_equal(b, i, kept);
-        char text[2 * LOG_NAME + 64];
-        snprintf(text, sizeof text, "%s printed the same values", run->name);
-        if (same >= 0 && st == OK)
-            st = add_note(b, &b->logs->run[same], text);
-        if (same >= 0 || !run->series_count)
-            free_run(run);
-        else {
-            b->state[kept] = b->state[i];
-            b->logs->run[kept++] = *run;
-        }
-    }
-    b->logs->runs = kept;
-    return st;
-}
-
-static status end_runs(struct builder *b)
-{
-    for (b->current = 0; b->current < b->logs->runs; b->current++)
-        TRY(end_run(b));
-    TRY(drop_runs(b));
-    if (!b->logs->runs)
-        return FAIL(ERR_INPUT, "'%s': is of %s, but holds no values", b->logs->path, b->logs->format);
-    return OK;
-}
-
-status build_end(struct builder *b, status so_far)
-{
-    int states = b->logs->runs;
-    status st = so_far == OK ? end_runs(b) : so_far;
-    for (int i = 0; i < states; i++)
-        free(b->state[i].replaced);
-    free(b->state);
-    free_run(&b->settings);
-    return st;
-}
-
-void logs_free(struct logs *l)
-{
-    for (int i = 0; i < l->runs; i++)
-        free_run(&l->run[i]);
-    free(l->run);
-    free(l->path);
-    *l = (struct logs){0};
 }
 
 /* ---- what was built ---- */

@@ -1,3 +1,4 @@
+#include "stages/report/log.h"
 #include "stages/report/words.h"
 
 #include <string.h>
@@ -98,7 +99,7 @@ static json_t *scores_json(const struct run *run)
 
 static void set_measured(json_t *object, const struct run *run)
 {
-    bool known = run->state == RUN_MEASURED;
+    bool known = run->state == RUN_MEASURED && !run->log;
     json_object_set_new(object, "tokens_per_s", known ? json_number(run->usage.tokens_per_s) : json_null());
     json_object_set_new(object, "seconds", known ? json_number(run->usage.seconds) : json_null());
     json_object_set_new(object, "peak_bytes", known ? json_integer((json_int_t)run->usage.peak_bytes) : json_null());
@@ -108,15 +109,15 @@ static void set_measured(json_t *object, const struct run *run)
 static json_t *run_json(const struct report *r, const struct run *run)
 {
     const struct point *p = &run->point;
-    bool known = run->state == RUN_MEASURED;
+    bool known = run->state == RUN_MEASURED && !run->log; /* from a record */
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:o}", "name", run->name, "status",
                   run_state_name(run->state), "target", p->target.name, "simulated", run_is_simulated(run), "replicate",
                   word_or_null(p->replicate), "fault", word_or_null(p->fault_text), "module", "decoder", "recompute",
-                  policy_json(&p->recompute), "vit_recompute",
+                  run->log ? json_null() : policy_json(&p->recompute), "vit_recompute",
                   p->vit_recompute.granularity == RECOMPUTE_NONE ? json_null() : policy_json(&p->vit_recompute),
                   "start", p->scratch || p->baseline ? "scratch" : "branch", "steps",
-                  known && run->metrics ? json_integer(run->metric[run->metrics - 1].step) : json_null());
+                  run->metrics ? json_integer(run->metric[run->metrics - 1].step) : json_null());
     if (!object)
         return NULL;
     json_object_set_new(object, "arithmetic",
@@ -124,6 +125,7 @@ static json_t *run_json(const struct report *r, const struct run *run)
                                   arithmetic_mode_name(p->dial.recompute)));
     json_object_set_new(object, "storage", json_string(p->training.storage == F32 ? "fp32" : "bf16"));
     json_object_set_new(object, "planned_steps", json_integer(p->training.rule.steps));
+    json_object_set_new(object, "log", run->log ? log_json(run) : json_null());
     json_object_set_new(object, "certificate", known ? certificate_json(run) : json_null());
     json_object_set_new(object, "cause", json_null());
     json_object_set_new(object, "against", contrast_json(r, &run->against));
