@@ -22,7 +22,10 @@ static status grow(const struct builder *b, void *array, int64_t count, size_t e
     return OK;
 }
 
-void build_begin(struct builder *b, struct logs *logs) { *b = (struct builder){.logs = logs, .current = -1}; }
+void build_begin(struct builder *b, struct logs *logs, bool finest)
+{
+    *b = (struct builder){.logs = logs, .finest = finest, .current = -1};
+}
 
 /* ---- notes ---- */
 
@@ -300,11 +303,13 @@ struct log_series *build_series(struct builder *b, struct text name, enum log_ro
 }
 
 /* The step was printed before: by another rank, or in the line before. */
-static void repeat_value(struct run_state *state, struct log_point *known, const struct log_point *p)
+static void repeat_value(struct run_state *state, enum log_role role, struct log_point *known,
+                         const struct log_point *p)
 {
+    bool counts = role != LOG_OTHER;
     if (build_same_value(known->value, p->value))
-        state->repeated++;
-    else if (!state->contradicted++)
+        state->repeated += counts;
+    else if (counts && !state->contradicted++)
         state->first_contradicted = p->step;
     *known = *p;
 }
@@ -323,7 +328,7 @@ status build_value(struct builder *b, struct text name, enum log_role role, stru
         s->count = keep;
     }
     if (s->count && value.step == s->point[s->count - 1].step) {
-        repeat_value(state, &s->point[s->count - 1], &value);
+        repeat_value(state, s->role, &s->point[s->count - 1], &value);
         return OK;
     }
     if (++b->values > LOG_VALUES_MOST)

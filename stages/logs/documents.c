@@ -62,7 +62,7 @@ static status read_golden(struct builder *b, const struct log_reader *reader, co
     struct golden g = {.b = b, .interval = 1};
     const char *end;
     status failed;
-    b->finest = b->separate_series = true;
+    b->separate_series = true;
     bool fine = tree_walk(s->text, take_golden, NULL, &g, &end, &failed);
     TRY(failed);
     return fine && is_document(s, end) ? OK : broken(s, end);
@@ -96,22 +96,13 @@ static status take_state(void *self, const struct tree_scalar *s)
     return OK;
 }
 
-/* The last entry sums up: its train_loss is the mean of the whole run. */
-static bool is_summary(const struct row *row)
-{
-    for (int i = 0; i < row->count; i++)
-        if (text_is(row->cell[i].name, "train_runtime"))
-            return true;
-    return false;
-}
-
 static status close_entry(void *self, const struct tree_scalar *s)
 {
     struct state *state = self;
     int64_t step, planned;
     if (s->depth != 2)
         return OK;
-    if (!is_summary(&state->row) && row_step(&state->row, &step, &planned) >= 0) {
+    if (!row_is_summary(&state->row) && row_step(&state->row, &step, &planned) >= 0) {
         TRY(build_step(state->b, step));
         TRY(build_row(state->b, &state->row, true));
     }
@@ -134,7 +125,6 @@ static status read_state(struct builder *b, const struct log_reader *reader, con
     if (!state)
         return FAIL(ERR_MEMORY, "'%s': no memory", s->path);
     state->b = b;
-    b->finest = true;
     bool fine = tree_walk(s->text, take_state, close_entry, state, &end, &failed);
     fine &= is_document(s, end);
     for (int i = 0; i < b->logs->runs; i++)
@@ -145,7 +135,8 @@ static status read_state(struct builder *b, const struct log_reader *reader, con
 }
 
 static const struct log_reader readers[] = {
-    {"Megatron-LM functional test values", "2024 to 2026", "six real files", count_golden, read_golden, NULL, NULL},
-    {"Hugging Face Trainer, trainer_state.json", "4.x", "a real file", count_state, read_state, NULL, NULL},
+    {"Megatron-LM functional test values", "2024 to 2026", "six real files", count_golden, read_golden, NULL, NULL,
+     true},
+    {"Hugging Face Trainer, trainer_state.json", "4.x", "a real file", count_state, read_state, NULL, NULL, true},
 };
 const struct log_family family_documents = {readers, sizeof readers / sizeof *readers};

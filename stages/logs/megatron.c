@@ -97,12 +97,15 @@ static const char *canonical(struct text key) { return text_is(key, "lm-loss") ?
 static status take_field(struct megatron *m, struct text key, struct text value, bool *has_loss)
 {
     struct log_point number;
-    if (!text_is_number(value, &number))
-        return OK;
     if (canonical(key))
         key = text_of(canonical(key));
     enum log_role role = name_find(key)->role;
     *has_loss |= role == LOG_LOSS;
+    if (!text_is_number(value, &number)) {
+        if (role == LOG_LOSS)
+            build_unread(m->b);
+        return OK;
+    }
     return build_value(m->b, key, role, number);
 }
 
@@ -330,5 +333,5 @@ static status read_megatron(struct builder *b, const struct log_reader *reader, 
 
 static const struct log_reader readers[] = {{"Megatron-LM, Megatron-DeepSpeed", "v1.0 to main of 2026-08",
                                              "NVIDIA/Megatron-LM megatron/training/training.py; two real logs",
-                                             count_iterations, read_megatron, NULL, NULL}};
+                                             count_iterations, read_megatron, NULL, NULL, false}};
 const struct log_family family_megatron = {readers, 1};

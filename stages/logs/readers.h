@@ -76,6 +76,8 @@ struct row {
     char names[1 << 15]; /* of nested keys, joined by '/' */
     size_t used;
 };
+/* Sums up a whole training, as the Trainer's last row does. */
+bool row_is_summary(const struct row *row);
 /* The cell that holds the step; -1: none. */
 int row_step(const struct row *row, int64_t *step, int64_t *planned);
 
@@ -83,7 +85,7 @@ int row_step(const struct row *row, int64_t *step, int64_t *planned);
 
 struct builder {
     struct logs *logs;
-    bool finest; /* numbers are printed with as many digits as they need: a series has its finest one's place */
+    bool finest;             /* zeros at the end are not printed: a series has the place of its finest number */
     bool separate_series;    /* steps of one series say nothing about the others */
     bool merges;             /* tags are ranks, and ranks that print the same are one run */
     struct run_state *state; /* of each run */
@@ -95,7 +97,7 @@ struct builder {
     int64_t unread_lines, first_unread;
 };
 
-void build_begin(struct builder *b, struct logs *logs);
+void build_begin(struct builder *b, struct logs *logs, bool finest);
 /* Ends all runs: intervals, notes, doubles. ERR_INPUT when there is nothing. Releases the builder either way. */
 status build_end(struct builder *b, status so_far);
 
@@ -145,6 +147,7 @@ struct log_reader {
     status (*read)(struct builder *b, const struct log_reader *reader, const struct log_source *s);
     const struct pattern *patterns;      /* of patterns.c */
     const struct row_format *row_format; /* of rows.c */
+    bool shortest;                       /* zeros at the end of a number are not printed */
 };
 
 /* Families, in order: of formats that match equally well the first is meant. */

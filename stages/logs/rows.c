@@ -43,6 +43,15 @@ int row_step(const struct row *row, int64_t *step, int64_t *planned)
     return best;
 }
 
+/* Its train_loss is the mean of the whole run. */
+bool row_is_summary(const struct row *row)
+{
+    for (int i = 0; i < row->count; i++)
+        if (text_is(row->cell[i].name, "train_runtime"))
+            return true;
+    return false;
+}
+
 status build_row(struct builder *b, const struct row *row, bool mean)
 {
     int64_t step, planned;
@@ -114,12 +123,21 @@ static bool read_object(struct row *row, struct text line)
     return at && tree_walk(text_from(line, at), take_cell, NULL, row, &end, &failed);
 }
 
+/* A line of the format whose object is cut. */
+static bool is_broken(const struct row_format *f, struct text line, struct row *row)
+{
+    bool marked = f->mark ? text_find(line, f->mark) != NULL : text_starts(line, "{\"");
+    return marked && !read_object(row, line);
+}
+
 static bool is_row(const struct row_format *f, struct text line, struct row *row)
 {
     int64_t step, planned;
     if (f->mark && !text_find(line, f->mark))
         return false;
     if (!read_object(row, line))
+        return false;
+    if (row_is_summary(row))
         return false;
     return f->counts ? has_role(row, LOG_LOSS) || has_role(row, LOG_HELD_OUT) : row_step(row, &step, &planned) >= 0;
 }
@@ -180,12 +198,11 @@ static status read_rows(struct builder *b, const struct log_reader *reader, cons
     struct row *row = malloc(sizeof *row);
     if (!row)
         return FAIL(ERR_MEMORY, "'%s': no memory", s->path);
-    b->finest = true;
     for (struct line line = {0}; st == OK && line_next(&line, &rest);) {
         b->line = line.number;
         if (is_row(f, line.text, row))
             st = take_row(b, f, row, &counted);
-        else if (text_starts(line.text, "{\""))
+        else if (is_broken(f, line.text, row))
             build_unread(b);
     }
     for (int i = 0; f->counts && i < b->logs->runs; i++) {
@@ -206,9 +223,9 @@ static const struct row_format swift = {"\"global_step/max_steps\"", .mean = tru
 static const struct row_format trainer = {"'epoch'", .mean = true, .counts = true};
 static const struct row_format any_rows = {0};
 
-#define READER(program, versions, evidence, format)                       \
-    {                                                                     \
-        program, versions, evidence, count_rows, read_rows, NULL, &format \
+#define READER(program, versions, evidence, format)                             \
+    {                                                                           \
+        program, versions, evidence, count_rows, read_rows, NULL, &format, true \
     }
 
 static const struct log_reader readers[] = {

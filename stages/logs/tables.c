@@ -187,7 +187,6 @@ static status read_table(struct builder *b, const struct log_source *s, bool exp
     if (!t)
         return FAIL(ERR_MEMORY, "'%s': no memory", s->path);
     int step_at = -1;
-    b->finest = true;
     for (struct line line = {0}; st == OK && line_next(&line, &rest);) {
         int64_t step;
         b->line = line.number;
@@ -235,9 +234,9 @@ static status read_nameless(struct builder *b, const struct log_reader *reader, 
 }
 
 static const struct log_reader readers[] = {
-    {"W&B export (CSV)", "2024", "a real export", count_export, read_export, NULL, NULL},
+    {"W&B export (CSV)", "2024", "a real export", count_export, read_export, NULL, NULL, true},
     {"CSV with named columns (Lightning's CSVLogger and others)", "any", "four real files", count_named, read_named,
-     NULL, NULL},
-    {"CSV without names", "any", "asks for the names", count_nameless, read_nameless, NULL, NULL},
+     NULL, NULL, true},
+    {"CSV without names", "any", "asks for the names", count_nameless, read_nameless, NULL, NULL, true},
 };
 const struct log_family family_tables = {readers, sizeof readers / sizeof *readers};

@@ -138,8 +138,10 @@ bool text_is_integer(struct text t, int64_t *out)
 
 int log_digits(const struct log_point *p)
 {
-    if (!isfinite(p->value) || p->half_unit <= 0)
+    if (!isfinite(p->value))
         return 0;
+    if (p->half_unit <= 0)
+        return 17;
     double shown = log10(fabs(p->value) / (2 * p->half_unit));
     int count = shown < 0 ? 1 : (int)floor(shown + 1e-9) + 1;
     return count > 17 ? 17 : count;
@@ -207,13 +209,11 @@ static size_t rank_prefix(struct text t, struct text *tag)
         return i + (size_t)(close - rest.at) + 2;
     }
     number = digits(rest, 0);
-    if (!number || number > 6 || number >= rest.size || rest.at[number] != ':')
-        return 0;
     /* A clock's "12:34" is no rank. */
-    if (number + 1 < rest.size && rest.at[number + 1] != ' ' && rest.at[number + 1] != '[')
+    if (!number || number > 6 || number + 1 >= rest.size || rest.at[number] != ':' || rest.at[number + 1] != ' ')
         return 0;
     *tag = (struct text){rest.at, number};
-    return i + number + 1;
+    return i + number + 2;
 }
 
 struct text line_strip(struct text line, struct text *tag, char buffer[LINE_LONGEST])
