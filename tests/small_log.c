@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/file.h"
 #include "tests/suite.h"
 #include "tests/temporary.h"
 
@@ -21,7 +20,10 @@ const struct log_run *small_log_read(struct logs *l, const char *file)
 const char *small_log_write(const char *name, const char *text, size_t size)
 {
     const char *path = temporary_path(name);
-    ck_ok(file_write(path, text, size));
+    FILE *out = fopen(path, "w"); /* not file_write: thousands of them need not be safe on the disk */
+    ck_assert_ptr_nonnull(out);
+    ck_assert_uint_eq(fwrite(text, 1, size, out), size);
+    ck_assert_int_eq(fclose(out), 0);
     return path;
 }
 

@@ -10,7 +10,7 @@
 #include "tests/suite.h"
 #include "tests/temporary.h"
 
-enum { MUTATIONS = 120, FILES_MOST = 64 };
+enum { MUTATIONS = 200, FILES_MOST = 64 };
 
 static char files[FILES_MOST][256];
 static int file_count;

@@ -121,7 +121,7 @@ static struct rates compare_rates(const struct run *a, const struct run *b)
         if (p->step != q->step)
             continue;
         rates.common++;
-        double least = 2 * fmax(p->half_unit, q->half_unit) + 1e-6 * fabs(p->value);
+        double least = fmax(p->half_unit, q->half_unit) + 1e-6 * fabs(p->value);
         if (!(fabs(p->value - q->value) <= least) && !rates.differing++)
             rates.first = p->step;
     }
@@ -198,6 +198,7 @@ status log_known_group(const char *word)
 {
     const char *found = strstr(groups, word);
     size_t length = strlen(word);
-    bool whole = found && length && (found[length] == ',' || !found[length]) && (found == groups || found[-1] == ' ');
+    bool whole = found && length && strcspn(word, ", ") == length && (found[length] == ',' || !found[length]) &&
+                 (found == groups || found[-1] == ' ');
     return whole ? OK : FAIL(ERR_USAGE, "--allow '%s': expected one of %s", word, groups);
 }
