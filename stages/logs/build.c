@@ -22,9 +22,9 @@ static status grow(const struct builder *b, void *array, int64_t count, size_t e
     return OK;
 }
 
-void build_begin(struct builder *b, struct logs *logs, bool finest)
+void build_begin(struct builder *b, struct logs *logs, const struct log_reader *reader)
 {
-    *b = (struct builder){.logs = logs, .finest = finest, .current = -1};
+    *b = (struct builder){.logs = logs, .reader = reader, .current = -1};
 }
 
 /* ---- notes ---- */

@@ -52,8 +52,9 @@ static status end_run(struct builder *b)
         TRY(build_take_settings(b, state->last)); /* some stand behind the values */
     for (int i = 0; i < run_of(b)->series_count; i++) {
         TRY(find_interval(b, &run_of(b)->series[i]));
-        if (b->finest)
+        if (b->reader->shortest)
             share_finest_place(&run_of(b)->series[i]);
+        run_of(b)->series[i].mean = b->reader->mean && run_of(b)->series[i].role == LOG_LOSS;
     }
     if (state->repeated)
         TRY(build_note(b, "%" PRId64 " values are printed more than once for their step, and are equal",

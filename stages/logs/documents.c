@@ -104,7 +104,7 @@ static status close_entry(void *self, const struct tree_scalar *s)
         return OK;
     if (!row_is_summary(&state->row) && row_step(&state->row, &step, &planned) >= 0) {
         TRY(build_step(state->b, step));
-        TRY(build_row(state->b, &state->row, true));
+        TRY(build_row(state->b, &state->row));
     }
     state->row.count = 0;
     return OK;
@@ -136,7 +136,7 @@ static status read_state(struct builder *b, const struct log_reader *reader, con
 
 static const struct log_reader readers[] = {
     {"Megatron-LM functional test values", "2024 to 2026", "six real files", count_golden, read_golden, NULL, NULL,
-     true},
-    {"Hugging Face Trainer, trainer_state.json", "4.x", "a real file", count_state, read_state, NULL, NULL, true},
+     true, false},
+    {"Hugging Face Trainer, trainer_state.json", "4.x", "a real file", count_state, read_state, NULL, NULL, true, true},
 };
 const struct log_family family_documents = {readers, sizeof readers / sizeof *readers};

@@ -256,23 +256,12 @@ static status take_argument(struct megatron *m, struct text line)
 
 /* ---- the end ---- */
 
-static bool is_constant(const struct log_series *s, double value)
+static bool is_zero(const struct log_series *s)
 {
     for (int64_t i = 0; i < s->count; i++)
-        if (s->point[i].value != value)
+        if (s->point[i].value != 0)
             return false;
     return true;
-}
-
-/* A batch size that stays is a setting. A gradient norm that is 0 throughout was never computed (DeepSpeed). */
-static void settle_run(struct log_run *run)
-{
-    for (int i = 0; i < run->series_count; i++) {
-        struct log_series *s = &run->series[i];
-        if (s->role == LOG_GRAD_NORM && is_constant(s, 0))
-            s->role = LOG_OTHER;
-        s->mean = s->role == LOG_LOSS;
-    }
 }
 
 static status end_megatron(struct megatron *m)
@@ -280,11 +269,14 @@ static status end_megatron(struct megatron *m)
     struct builder *b = m->b;
     for (b->current = 0; b->current < b->logs->runs; b->current++) {
         struct log_run *run = &b->logs->run[b->current];
-        settle_run(run);
         TRY(build_constant(b, "global batch size", "global_batch_size"));
-        for (int i = 0; i < run->series_count; i++)
-            if (!strcmp(run->series[i].name, "grad norm") && run->series[i].role == LOG_OTHER)
-                TRY(build_note(b, "grad norm is 0 at every step: it was not computed, and is left out"));
+        for (int i = 0; i < run->series_count; i++) {
+            struct log_series *s = &run->series[i];
+            if (s->role != LOG_GRAD_NORM || !is_zero(s))
+                continue;
+            s->role = LOG_OTHER; /* DeepSpeed computes it elsewhere */
+            TRY(build_note(b, "grad norm is 0 at every step: it was not computed, and is left out"));
+        }
     }
     b->current = 0;
     if (m->skipped)
@@ -333,5 +325,5 @@ static status read_megatron(struct builder *b, const struct log_reader *reader, 
 
 static const struct log_reader readers[] = {{"Megatron-LM, Megatron-DeepSpeed", "v1.0 to main of 2026-08",
                                              "NVIDIA/Megatron-LM megatron/training/training.py; two real logs",
-                                             count_iterations, read_megatron, NULL, NULL, false}};
+                                             count_iterations, read_megatron, NULL, NULL, false, true}};
 const struct log_family family_megatron = {readers, 1};

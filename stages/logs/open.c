@@ -171,7 +171,7 @@ status logs_read(struct logs *out, const char *path)
     if (!reader)
         TRY_DONE(not_recognised(&source));
     out->format = reader->program;
-    build_begin(&builder, out, reader->shortest);
+    build_begin(&builder, out, reader);
     TRY_DONE(build_end(&builder, reader->read(&builder, reader, &source)));
 done:
     close_text(&o);

@@ -259,26 +259,30 @@ PATTERNS(paddlenlp, {"- loss: {loss}, learning_rate: {lr}, global_step: {step},"
 PATTERNS(mindformers,
          {"Epoch:[{epoch}/{_}], step:[{in_epoch}/{of_epoch}], loss",
           {"loss: {loss},", "loss:[{loss}/", "lr: {lr},", "global_norm: {grad_norm}", "global_norm: [{grad_norm}"}});
-PATTERNS(olmo, {"[step={step}/{planned}", {0}}, {"train/CrossEntropyLoss={loss}", {0}}, {"train/CE loss={loss}", {0}},
-         {"optim/total_grad_norm={grad_norm}", {0}}, {"optim/total grad norm={grad_norm}", {0}},
-         {"optim/learning_rate_group0={lr}", {0}});
+PATTERNS(olmo, {"[step={step}/", {"[step={_}/{planned}"}}, {"train/CrossEntropyLoss={loss}", {0}},
+         {"train/CE loss={loss}", {0}}, {"optim/total_grad_norm={grad_norm}", {0}},
+         {"optim/total grad norm={grad_norm}", {0}}, {"optim/learning_rate_group0={lr}", {0}});
 
-#define READER(program, versions, evidence, patterns, shortest)                        \
-    {                                                                                  \
-        program, versions, evidence, count_lines, read_lines, patterns, NULL, shortest \
+#define READER(program, versions, evidence, patterns, shortest, mean)                        \
+    {                                                                                        \
+        program, versions, evidence, count_lines, read_lines, patterns, NULL, shortest, mean \
     }
 
 static const struct log_reader readers[] = {
-    READER("llm.c main.log", "all", "karpathy/llm.c llmc/logger.h; a real log", llmc, false),
-    READER("llm.c console", "train_gpt2.cu of 2024", "karpathy/llm.c train_gpt2.cu", llmc_console, false),
-    READER("nanoGPT", "train.py", "karpathy/nanoGPT train.py; a real log", nanogpt, false),
-    READER("modded-nanogpt", "train_gpt2.py of 2024", "KellerJordan/modded-nanogpt; two real logs", speedrun, false),
-    READER("torchtitan", "2024 to 2025", "pytorch/torchtitan torchtitan/components/metrics.py", torchtitan, false),
-    READER("NeMo 2", "2024 to 2025", "printed lines in public documentation", nemo, true),
-    READER("litgpt", "pretrain.py, finetune", "Lightning-AI/litgpt litgpt/pretrain.py", litgpt, false),
-    READER("MaxText", "2023 to 2025", "AI-Hypercomputer/maxtext MaxText/metric_logger.py", maxtext, false),
-    READER("PaddleNLP", "2.x", "printed lines in public documentation", paddlenlp, true),
-    READER("MindFormers", "1.x", "mindspore-lab/mindformers mindformers/core/callback/callback.py", mindformers, true),
-    READER("OLMo, OLMo-core", "2024", "allenai/OLMo olmo/train.py", olmo, false),
+    READER("llm.c main.log", "all", "karpathy/llm.c llmc/logger.h; a real log", llmc, false, false),
+    READER("llm.c console", "train_gpt2.cu of 2024", "karpathy/llm.c train_gpt2.cu", llmc_console, false, false),
+    READER("nanoGPT", "train.py", "karpathy/nanoGPT train.py; a real log", nanogpt, false, false),
+    READER("modded-nanogpt", "train_gpt2.py of 2024", "KellerJordan/modded-nanogpt; two real logs", speedrun, false,
+           false),
+    READER("torchtitan", "2025", "pytorch/torchtitan torchtitan/components/metrics.py", torchtitan, false, false),
+    READER("NeMo 2", "2024 to 2025", "NVIDIA/NeMo nemo/lightning/pytorch/callbacks/progress_printer.py", nemo, true,
+           true),
+    READER("litgpt", "pretrain.py, finetune", "Lightning-AI/litgpt litgpt/pretrain.py", litgpt, false, false),
+    READER("MaxText", "2023 to 2025", "AI-Hypercomputer/maxtext MaxText/metric_logger.py", maxtext, false, false),
+    READER("PaddleNLP", "2.x", "PaddlePaddle/PaddleNLP paddlenlp/trainer/trainer_callback.py", paddlenlp, true, true),
+    READER("MindFormers", "1.x", "mindspore-lab/mindformers mindformers/core/callback/callback.py", mindformers, true,
+           false),
+    READER("OLMo, OLMo-core", "2024 to 2025",
+           "allenai/OLMo olmo/train.py; allenai/OLMo-core .../callbacks/console_logger.py", olmo, false, false),
 };
 const struct log_family family_lines = {readers, sizeof readers / sizeof *readers};

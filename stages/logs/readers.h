@@ -28,7 +28,7 @@ bool text_starts(struct text t, const char *s);
 bool text_ends(struct text t, const char *s);
 const char *text_find(struct text t, const char *s); /* NULL: not there */
 struct text text_trim(struct text t);                /* without blanks at both ends */
-/* Printable, cut to `size` with its NUL. */
+/* Printable UTF-8, cut to `size` with its NUL; other bytes are '?'. */
 void text_copy(char *out, size_t size, struct text t);
 
 /* A number at the beginning of `t`, its length in bytes; 0: there is none. nan and inf in any case; with `thousands`
@@ -83,9 +83,10 @@ int row_step(const struct row *row, int64_t *step, int64_t *planned);
 
 /* ---- building ---- */
 
+struct log_reader;
 struct builder {
     struct logs *logs;
-    bool finest;             /* zeros at the end are not printed: a series has the place of its finest number */
+    const struct log_reader *reader;
     bool separate_series;    /* steps of one series say nothing about the others */
     bool merges;             /* tags are ranks, and ranks that print the same are one run */
     struct run_state *state; /* of each run */
@@ -97,7 +98,7 @@ struct builder {
     int64_t unread_lines, first_unread;
 };
 
-void build_begin(struct builder *b, struct logs *logs, bool finest);
+void build_begin(struct builder *b, struct logs *logs, const struct log_reader *reader);
 /* Ends all runs: intervals, notes, doubles. ERR_INPUT when there is nothing. Releases the builder either way. */
 status build_end(struct builder *b, status so_far);
 
@@ -106,13 +107,13 @@ status build_run(struct builder *b, struct text tag);
 /* They belong to this step. One that goes back is a resumed run's, or, not beyond the run's first step, another run's. */
 status build_step(struct builder *b, int64_t step);
 status build_value(struct builder *b, struct text name, enum log_role role, struct log_point value);
-/* The same for a series made with this `mean` and `unit`. */
+/* The series of that name, made when there is none; NULL: there are too many, or *failed. */
 struct log_series *build_series(struct builder *b, struct text name, enum log_role role, status *failed);
 int64_t build_last_step(const struct builder *b); /* of the run being filled; -1: none yet */
 void build_planned(struct builder *b, int64_t steps);
 status build_setting(struct builder *b, struct text key, struct text value);
-/* The values of a row at the builder's step; cells that hold no number are passed over. `mean` is of its losses. */
-status build_row(struct builder *b, const struct row *row, bool mean);
+/* The values of a row at the builder's step; cells that hold no number are passed over. */
+status build_row(struct builder *b, const struct row *row);
 /* A series that stays the same is a setting, unless the log gave it; one that changes is "2 to 64". */
 status build_constant(struct builder *b, const char *series, const char *key);
 /* Of the run being filled. */
@@ -147,7 +148,8 @@ struct log_reader {
     status (*read)(struct builder *b, const struct log_reader *reader, const struct log_source *s);
     const struct pattern *patterns;      /* of patterns.c */
     const struct row_format *row_format; /* of rows.c */
-    bool shortest;                       /* zeros at the end of a number are not printed */
+    bool shortest; /* zeros at the end of a number are not printed: a series has the place of its finest number */
+    bool mean;     /* a loss is the mean over the steps since the line before */
 };
 
 /* Families, in order: of formats that match equally well the first is meant. */

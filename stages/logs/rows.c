@@ -7,7 +7,6 @@
 
 struct row_format {
     const char *mark; /* stands in its lines; NULL: a name of a step does */
-    bool mean;        /* losses are means over the steps since the row before */
     bool counts;      /* rows have no step: those with a loss are counted */
     bool exact;       /* numbers are hex floats in quotes */
 };
@@ -52,7 +51,7 @@ bool row_is_summary(const struct row *row)
     return false;
 }
 
-status build_row(struct builder *b, const struct row *row, bool mean)
+status build_row(struct builder *b, const struct row *row)
 {
     int64_t step, planned;
     int step_cell = row_step(row, &step, &planned);
@@ -64,10 +63,8 @@ status build_row(struct builder *b, const struct row *row, bool mean)
         TRY(build_value(b, row->cell[i].name, name->role, value));
         status failed = OK;
         struct log_series *s = build_series(b, row->cell[i].name, name->role, &failed);
-        if (s) {
+        if (s)
             s->unit = name->unit;
-            s->mean = mean && s->role == LOG_LOSS;
-        }
     }
     return OK;
 }
@@ -186,7 +183,7 @@ static status take_row(struct builder *b, const struct row_format *f, const stru
     TRY(build_step(b, step));
     if (planned)
         build_planned(b, planned);
-    return f->exact ? take_exact_row(b, row) : build_row(b, row, f->mean);
+    return f->exact ? take_exact_row(b, row) : build_row(b, row);
 }
 
 static status read_rows(struct builder *b, const struct log_reader *reader, const struct log_source *s)
@@ -217,22 +214,23 @@ static status read_rows(struct builder *b, const struct log_reader *reader, cons
 
 /* ---- formats ---- */
 
-static const struct row_format rematch = {"\":\"0x", .exact = true};
-static const struct row_format llama_factory = {"\"current_steps\"", .mean = true};
-static const struct row_format swift = {"\"global_step/max_steps\"", .mean = true};
-static const struct row_format trainer = {"'epoch'", .mean = true, .counts = true};
+static const struct row_format rematch = {.mark = "\":\"0x", .exact = true};
+static const struct row_format llama_factory = {.mark = "\"current_steps\""};
+static const struct row_format swift = {.mark = "\"global_step/max_steps\""};
+static const struct row_format trainer = {.mark = "'epoch'", .counts = true};
 static const struct row_format any_rows = {0};
 
-#define READER(program, versions, evidence, format)                             \
-    {                                                                           \
-        program, versions, evidence, count_rows, read_rows, NULL, &format, true \
+#define READER(program, versions, evidence, format, mean)                             \
+    {                                                                                 \
+        program, versions, evidence, count_rows, read_rows, NULL, &format, true, mean \
     }
 
 static const struct log_reader readers[] = {
-    READER("Rematch metrics.jsonl", "1", "data/FORMATS.md", rematch),
-    READER("LLaMA-Factory trainer_log.jsonl", "2024", "a real log", llama_factory),
-    READER("ms-swift logging.jsonl", "2 and 3", "modelscope/ms-swift swift/trainers/callback.py", swift),
-    READER("Hugging Face Trainer, console", "4.x", "printed lines in public documentation", trainer),
-    READER("JSON lines with named values", "any", "the names in stages/logs/names.c", any_rows),
+    READER("Rematch metrics.jsonl", "1", "data/FORMATS.md", rematch, false),
+    READER("LLaMA-Factory trainer_log.jsonl", "2024 to 2025",
+           "hiyouga/LLaMA-Factory src/llamafactory/train/callbacks.py; a real log", llama_factory, true),
+    READER("ms-swift logging.jsonl", "2 and 3", "modelscope/ms-swift swift/trainers/callback.py", swift, true),
+    READER("Hugging Face Trainer, console", "4.x", "printed lines in public documentation", trainer, true),
+    READER("JSON lines with named values", "any", "the names in stages/logs/names.c", any_rows, false),
 };
 const struct log_family family_rows = {readers, sizeof readers / sizeof *readers};

@@ -234,9 +234,9 @@ static status read_nameless(struct builder *b, const struct log_reader *reader, 
 }
 
 static const struct log_reader readers[] = {
-    {"W&B export (CSV)", "2024", "a real export", count_export, read_export, NULL, NULL, true},
+    {"W&B export (CSV)", "2024", "a real export", count_export, read_export, NULL, NULL, true, false},
     {"CSV with named columns (Lightning's CSVLogger and others)", "any", "four real files", count_named, read_named,
-     NULL, NULL, true},
-    {"CSV without names", "any", "asks for the names", count_nameless, read_nameless, NULL, NULL, true},
+     NULL, NULL, true, false},
+    {"CSV without names", "any", "asks for the names", count_nameless, read_nameless, NULL, NULL, true, false},
 };
 const struct log_family family_tables = {readers, sizeof readers / sizeof *readers};

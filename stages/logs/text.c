@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "data/jsonl.h"
+
 /* ---- slices ---- */
 
 bool text_is(struct text t, const char *s) { return t.size == strlen(s) && !memcmp(t.at, s, t.size); }
@@ -41,11 +43,11 @@ void text_copy(char *out, size_t size, struct text t)
     size_t used = 0;
     for (size_t i = 0; i < t.size && used + 1 < size; i++)
         out[used++] = (unsigned char)t.at[i] < ' ' || t.at[i] == 127 ? '?' : t.at[i];
-    /* A character of several bytes is not cut. */
-    if (used + 1 == size)
-        while (used && ((unsigned char)out[used - 1] & 0x80))
-            used--;
     out[used] = '\0';
+    /* A log may be in any encoding, and a character may have been cut; JSON takes UTF-8 alone. */
+    if (!json_is_utf8(out))
+        for (char *c = out; *c; c++)
+            *c = (unsigned char)*c < 128 ? *c : '?';
 }
 
 /* ---- numbers ---- */

@@ -22,15 +22,21 @@ status log_is_record(bool *out, const char *path)
     return file_exists(path) ? logs_is_archive(out, path) : OK;
 }
 
-/* The file of "FILE#RUN", malloc'ed; a file that is called so is meant as it is. *run is behind the '#', NULL: none. */
+/* The file of "FILE#RUN", malloc'ed: the shortest beginning that is one. *run is behind the '#', NULL: none. */
 static char *split_run(const char *path, const char **run)
 {
-    const char *hash = strrchr(path, '#');
     *run = NULL;
-    if (!hash || file_exists(path))
+    if (file_exists(path))
         return strdup(path);
-    *run = hash + 1;
-    return strndup(path, (size_t)(hash - path));
+    for (const char *hash = path; (hash = strchr(hash, '#')); hash++) {
+        char *file = strndup(path, (size_t)(hash - path));
+        if (!file || file_exists(file)) {
+            *run = hash + 1;
+            return file;
+        }
+        free(file);
+    }
+    return strdup(path);
 }
 
 /* ---- a run from its series ---- */
@@ -112,6 +118,9 @@ static void fill_point(struct run *run, const char *path)
     *p = (struct point){.scratch = true, .fits = true, .verdict = {0.01, 0.05, {0.5, 1}}};
     snprintf(p->study, sizeof p->study, "logs");
     snprintf(p->name, sizeof p->name, "%.120s", slash ? slash + 1 : path);
+    if (!json_is_utf8(p->name))
+        for (char *c = p->name; *c; c++)
+            *c = (unsigned char)*c < 128 ? *c : '?';
     run->result.first_step = run->metric[0].step;
     run->result.steps_done = p->training.rule.steps = run->metric[run->metrics - 1].step;
     run->usage.tokens_per_s = run->usage.seconds = NAN;
