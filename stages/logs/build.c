@@ -86,7 +86,8 @@ static status set_setting(struct builder *b, struct log_run *run, const char *ke
         free(copy);
         return st == OK ? build_no_memory(b) : st;
     }
-    run->setting[run->settings++] = (struct log_setting){name, copy};
+    run->setting[run->settings].key = name;
+    run->setting[run->settings++].value = copy;
     return OK;
 }
 
