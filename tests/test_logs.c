@@ -36,7 +36,7 @@ static const struct fixture {
     {"megatron_torchrun.log", "Megatron-LM", "lm loss", {5, 1, 5, 9.512345, 5.905}, 7, 1, true, 0, 0, 1.5, 5},
     {"megatron_values.json", "Megatron-LM functional", "lm loss", {5, 1, 5, 9.51234, 5.905}, 6, 1, false, 0, 0, NAN, 0},
     {"megatron_values_old.json", "Megatron-LM functional", "lm loss", {5, 0, 20, 9.5, 5.5}, 4, 5, false, 0, 0, NAN, 0},
-    {"nemo.log", "NeMo 2", "loss", {5, 0, 4, 9.512, 5.905}, 4, 1, true, 1, 8.125, NAN, 0},
+    {"nemo.log", "NeMo 2", "loss", {5, 0, 4, 9.512, 5.905}, 4, 1, true, 2, 7.5, NAN, 0},
     {"torchtitan.log", "torchtitan", "loss", {5, 1, 5, 9.5123, 5.905}, 5, 1, false, 1, 6.125, 2.5, 0},
     {"llmc_main.log", "llm.c main.log", "loss", {5, 0, 4, 9.5123, 5.905}, 5, 1, false, 2, 5.75, 2.5, 0},
     {"llmc_console.log", "llm.c console", "loss", {5, 1, 5, 9.512345, 5.905}, 7, 1, false, 1, 5.75, 2.5, 5},
@@ -186,6 +186,28 @@ START_TEST(megatron_arguments_are_settings)
     ck_assert_str_eq(log_run_setting(run, "recompute_granularity"), "full");
     ck_assert_str_eq(log_run_setting(run, "global_batch_size"), "16");
     ck_assert_ptr_null(log_run_setting(run, "no_such_argument"));
+    logs_free(&l);
+}
+END_TEST
+
+START_TEST(megatron_memory_is_the_largest_of_any_rank)
+{
+    struct logs l;
+    const struct log_run *run = small_log_read(&l, "megatron_r07.log");
+    ck_assert_str_eq(log_run_setting(run, "max allocated memory (MB)"), "2048.2");
+    logs_free(&l);
+}
+END_TEST
+
+/* NeMo repeats what the last evaluation gave on every line. */
+START_TEST(nemo_evaluation_is_taken_once)
+{
+    struct logs l;
+    const struct log_run *run = small_log_read(&l, "nemo.log");
+    const struct log_series *held_out = log_run_series(run, LOG_HELD_OUT);
+    ck_assert_int_eq(held_out->count, 2);
+    small_log_check(held_out, 0, 2, 8.125);
+    small_log_check(held_out, 1, 4, 7.5);
     logs_free(&l);
 }
 END_TEST
@@ -370,6 +392,8 @@ int main(void)
         {every_recognised_program_is_in_the_documentation, 1},
         {number_is_read_with_its_place, COUNT(numbers)},
         {megatron_arguments_are_settings, 1},
+        {megatron_memory_is_the_largest_of_any_rank, 1},
+        {nemo_evaluation_is_taken_once, 1},
         {megatron_validation_at_the_end_is_apart, 1},
         {megatron_absent_loss_is_nan_unless_skipped, 1},
         {megatron_glued_and_split_lines_are_read_and_cut_ones_left_out, 1},

@@ -64,7 +64,8 @@ struct megatron {
     struct builder *b;
     int64_t skipped; /* intervals without a loss, as all their iterations were skipped */
     int64_t first_absent, absent;
-    struct text rest; /* of the file, behind the line being read */
+    double max_allocated; /* MB, of any rank; 0: not told */
+    struct text rest;     /* of the file, behind the line being read */
     struct line line;
     char joined[RECORD_LONGEST];
     char plain[LINE_LONGEST];
@@ -254,6 +255,17 @@ static status take_argument(struct megatron *m, struct text line)
     return OK;
 }
 
+/* "[Rank 3] (after 1 iterations) memory (MB) | allocated: 1024.5 | max allocated: 2048.2 | ...", from many ranks. */
+static void take_memory(struct megatron *m, struct text line)
+{
+    const char *at = text_find(line, " memory (MB) |");
+    struct text fields = at ? text_from(line, at + strlen(" memory (MB) |")) : (struct text){0}, key, value;
+    struct log_point number;
+    while (next_field(&fields, &key, &value))
+        if (text_is(key, "max allocated") && text_is_number(value, &number) && number.value > m->max_allocated)
+            m->max_allocated = number.value;
+}
+
 /* ---- the end ---- */
 
 static bool is_zero(const struct log_series *s)
@@ -262,6 +274,14 @@ static bool is_zero(const struct log_series *s)
         if (s->point[i].value != 0)
             return false;
     return true;
+}
+
+/* Of no weight in a comparison, and what recompute is for. */
+static status set_memory(struct builder *b, double megabytes)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.1f", megabytes);
+    return build_setting(b, text_of("max allocated memory (MB)"), text_of(text));
 }
 
 static status end_megatron(struct megatron *m)
@@ -279,6 +299,8 @@ static status end_megatron(struct megatron *m)
         }
     }
     b->current = 0;
+    if (m->max_allocated > 0 && b->logs->runs == 1)
+        TRY(set_memory(b, m->max_allocated));
     if (m->skipped)
         TRY(build_note(b, "%" PRId64 " lines without a loss, as all iterations were skipped, are left out",
                        m->skipped));
@@ -314,8 +336,10 @@ static status read_megatron(struct builder *b, const struct log_reader *reader, 
             st = take_argument(m, line);
         else if (validation)
             st = take_validation(m, line, validation);
-        else
+        else {
+            take_memory(m, line);
             st = take_records(m, line, tag);
+        }
     }
     if (st == OK && b->logs->runs)
         st = end_megatron(m);

@@ -6,7 +6,7 @@
  *
  *   {step} {loss} {held_out} {grad_norm} {lr}  what they say     {_} any word without a blank, comma or bar
  *   {planned}  last step of the schedule       {epoch} {in_epoch} {of_epoch}  step = (epoch - 1) of_epoch + in_epoch
- *   {=NAME}    a value under this name
+ *   {=NAME}    a value under this name         {last_held_out}  of an evaluation before, printed until the next one
  * A pattern without {step} belongs to the step of the line before it.
  */
 #include "stages/logs/readers.h"
@@ -31,6 +31,7 @@ struct taken {
         struct text name;
         enum log_role role;
         struct log_point value;
+        bool stays; /* it is new only when it differs from the one before */
     } value[TAKEN_MOST];
 };
 
@@ -39,6 +40,7 @@ static const struct {
     enum log_role role;
 } value_fields[] = {{"loss", "loss", LOG_LOSS},
                     {"held_out", "held-out loss", LOG_HELD_OUT},
+                    {"last_held_out", "held-out loss", LOG_HELD_OUT},
                     {"grad_norm", "grad norm", LOG_GRAD_NORM},
                     {"lr", "learning rate", LOG_LEARNING_RATE}};
 
@@ -70,6 +72,7 @@ static size_t take_value(struct text rest, struct text field, struct taken *take
         }
     taken->value[taken->count].name = name;
     taken->value[taken->count].role = role;
+    taken->value[taken->count].stays = text_is(field, "last_held_out");
     taken->value[taken->count++].value = value;
     return blanks + size;
 }
@@ -204,8 +207,13 @@ static status take_line(struct builder *b, const struct taken *taken, struct tex
         return OK; /* of no step */
     if (taken->planned)
         build_planned(b, taken->planned);
-    for (int i = 0; i < taken->count; i++)
-        TRY(build_value(b, taken->value[i].name, taken->value[i].role, taken->value[i].value));
+    for (int i = 0; i < taken->count; i++) {
+        status failed = OK;
+        const struct log_series *s = build_series(b, taken->value[i].name, taken->value[i].role, &failed);
+        bool old = s && s->count && s->point[s->count - 1].value == taken->value[i].value.value;
+        if (!old || !taken->value[i].stays)
+            TRY(build_value(b, taken->value[i].name, taken->value[i].role, taken->value[i].value));
+    }
     return OK;
 }
 
@@ -247,8 +255,8 @@ PATTERNS(speedrun, {"step:{step}/{planned} train_loss:{loss}", {0}},
 PATTERNS(torchtitan, {"validate step: {step} loss: {held_out}", {0}},
          {"step: {step} loss: {loss}", {"grad_norm: {grad_norm}"}});
 PATTERNS(nemo, {"Training epoch {_}, iteration {_}/{_} |...global_step: {step}",
-                {"| reduced_train_loss: {loss}", "| lr: {lr}", "| grad_norm: {grad_norm}", "| val_loss: {held_out}",
-                 "| global_batch_size: {=global batch size}"}});
+                {"| reduced_train_loss: {loss}", "| lr: {lr}", "| grad_norm: {grad_norm}",
+                 "| val_loss: {last_held_out}", "| global_batch_size: {=global batch size}"}});
 PATTERNS(litgpt, {"Epoch {_} | iter {step} step {_} | loss train: {loss},", {0}},
          {"iter {step}: val loss {held_out},", {0}});
 PATTERNS(maxtext, {"completed step: {step}, seconds: {_},", {"loss: {loss}"}},
