@@ -100,6 +100,25 @@ START_TEST(damaged_event_is_refused_and_a_cut_one_left_out)
 }
 END_TEST
 
+/* A writer that goes on in the same file after a restart. */
+START_TEST(events_that_come_again_replace_those_before)
+{
+    struct logs l;
+    char *bytes;
+    size_t size;
+    ck_ok(file_read(SMALL_LOGS "events.tfevents", 1 << 16, &bytes, &size));
+    char *twice = malloc(2 * size);
+    memcpy(twice, bytes, size);
+    memcpy(twice + size, bytes, size);
+    ck_ok(logs_read(&l, small_log_write("twice.tfevents", twice, 2 * size)));
+    ck_assert_int_eq(log_run_series(&l.run[0], LOG_LOSS)->count, 5);
+    ck_assert(small_log_notes(&l.run[0], "10 values of steps that came again later; the later stand"));
+    logs_free(&l);
+    free(twice);
+    free(bytes);
+}
+END_TEST
+
 /* ---- size ---- */
 
 START_TEST(line_of_100_mb_is_passed_over)
@@ -158,9 +177,13 @@ END_TEST
 int main(void)
 {
     const struct suite_test tests[] = {
-        {odd_text_is_read, COUNT(odd_texts)},        {bad_text_is_refused, COUNT(bad_texts)},
-        {missing_file_and_folder_are_named, 1},      {damaged_event_is_refused_and_a_cut_one_left_out, 1},
-        {line_of_100_mb_is_passed_over, 1},          {long_log_is_read_whole, 1},
+        {odd_text_is_read, COUNT(odd_texts)},
+        {bad_text_is_refused, COUNT(bad_texts)},
+        {missing_file_and_folder_are_named, 1},
+        {damaged_event_is_refused_and_a_cut_one_left_out, 1},
+        {events_that_come_again_replace_those_before, 1},
+        {line_of_100_mb_is_passed_over, 1},
+        {long_log_is_read_whole, 1},
         {record_is_an_archive_and_a_log_is_none, 1},
     };
     return suite_run("log texts", tests, COUNT(tests));

@@ -235,8 +235,8 @@ START_TEST(megatron_absent_loss_is_nan_unless_skipped)
     small_log_check(loss, 1, 30, 8.101);
     small_log_check(loss, 2, 40, NAN);
     small_log_check(loss, 3, 50, NAN);
-    ck_assert(small_log_notes(run, "1 lines without a loss, as all iterations were skipped"));
-    ck_assert(small_log_notes(run, "2 lines have no loss although iterations were not skipped, first at step 40"));
+    ck_assert(small_log_notes(run, "left out 1 line without a loss, as all iterations were skipped"));
+    ck_assert(small_log_notes(run, "2 lines without a loss although iterations were not skipped, first at step 40"));
     logs_free(&l);
 }
 END_TEST
@@ -252,8 +252,7 @@ START_TEST(megatron_glued_and_split_lines_are_read_and_cut_ones_left_out)
     small_log_check(loss, 1, 2, 8.101);
     small_log_check(loss, 2, 3, 7.203456);
     small_log_check(loss, 3, 5, 5.905);
-    ck_assert(small_log_notes(run, "1 lines that look like those of a training could not be read"));
-    ck_assert(small_log_notes(run, "the first is line 5"));
+    ck_assert(small_log_notes(run, "left out 1 line of a training that could not be read, first line 5"));
     logs_free(&l);
 }
 END_TEST
@@ -323,8 +322,8 @@ START_TEST(step_printed_twice_with_other_values_is_noted)
     ck_ok(small_log_text(&l, "step,loss\n1,5.5\n2,5.25\n2,5.75\n3,5\n"));
     ck_assert_int_eq(log_run_series(&l.run[0], LOG_LOSS)->count, 3);
     small_log_check(log_run_series(&l.run[0], LOG_LOSS), 1, 2, 5.75);
-    ck_assert(
-        small_log_notes(&l.run[0], "1 values are printed more than once for their step and differ, first at step 2"));
+    ck_assert(small_log_notes(
+        &l.run[0], "1 value printed again for the same step and different, first at step 2; the later stand"));
     logs_free(&l);
 }
 END_TEST

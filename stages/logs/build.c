@@ -326,6 +326,7 @@ status build_value(struct builder *b, struct text name, enum log_role role, stru
     if (s->count && value.step < s->point[s->count - 1].step) {
         int64_t keep = points_below(s, value.step);
         b->values -= s->count - keep;
+        state->rewound += s->count - keep;
         s->count = keep;
     }
     if (s->count && value.step == s->point[s->count - 1].step) {

@@ -57,20 +57,21 @@ static status end_run(struct builder *b)
         run_of(b)->series[i].mean = b->reader->mean && run_of(b)->series[i].role == LOG_LOSS;
     }
     if (state->repeated)
-        TRY(build_note(b, "%" PRId64 " values are printed more than once for their step, and are equal",
-                       state->repeated));
+        TRY(build_note(b, "%" PRId64 " value%s printed again for the same step, equal", state->repeated,
+                       plural(state->repeated)));
     if (state->contradicted)
         TRY(build_note(b,
-                       "%" PRId64 " values are printed more than once for their step and differ, first at step %" PRId64
-                       "; the later ones stand",
-                       state->contradicted, state->first_contradicted));
+                       "%" PRId64 " value%s printed again for the same step and different, first at step %" PRId64
+                       "; the later stand",
+                       state->contradicted, plural(state->contradicted), state->first_contradicted));
+    if (state->rewound)
+        TRY(build_note(b, "%" PRId64 " value%s of steps that came again later; the later stand", state->rewound,
+                       plural(state->rewound)));
     if (state->left_out_series)
         TRY(build_note(b, "values of series beyond the first %d are left out", SERIES_MOST));
     if (b->unread_lines)
-        TRY(build_note(b,
-                       "%" PRId64 " lines that look like those of a training could not be read and are left out, the "
-                       "first is line %" PRId64,
-                       b->unread_lines, b->first_unread));
+        TRY(build_note(b, "left out %" PRId64 " line%s of a training that could not be read, first line %" PRId64,
+                       b->unread_lines, plural(b->unread_lines), b->first_unread));
     return OK;
 }
 

@@ -14,6 +14,7 @@ struct run_state {
     int64_t first, last;                                /* steps */
     int64_t heard;                                      /* settings: how many the run knows */
     int64_t repeated, contradicted, first_contradicted; /* steps printed twice in a row */
+    int64_t rewound;                                    /* values that others of the same steps replaced */
     int64_t left_out_series;
     /* Losses before the last seam, which those behind it replace. */
     int64_t seam, replaced_count, compared, differing, first_differing;

@@ -302,13 +302,13 @@ static status end_megatron(struct megatron *m)
     if (m->max_allocated > 0 && b->logs->runs == 1)
         TRY(set_memory(b, m->max_allocated));
     if (m->skipped)
-        TRY(build_note(b, "%" PRId64 " lines without a loss, as all iterations were skipped, are left out",
-                       m->skipped));
+        TRY(build_note(b, "left out %" PRId64 " line%s without a loss, as all iterations were skipped", m->skipped,
+                       plural(m->skipped)));
     if (m->absent)
         TRY(build_note(b,
-                       "%" PRId64 " lines have no loss although iterations were not skipped, first at step %" PRId64
+                       "%" PRId64 " line%s without a loss although iterations were not skipped, first at step %" PRId64
                        ": the program leaves out NaN, and what is not positive; it counts as NaN",
-                       m->absent, m->first_absent));
+                       m->absent, plural(m->absent), m->first_absent));
     return OK;
 }
 

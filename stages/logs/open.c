@@ -45,7 +45,7 @@ static status unpack_blocks(struct opened *o, struct archive *archive, const cha
     size_t size;
     la_int64_t offset;
     int got;
-    while ((got = archive_read_data_block(archive, &bytes, &size, &offset)) == ARCHIVE_OK && o->unpacked.size < most)
+    while ((got = archive_read_data_block(archive, &bytes, &size, &offset)) == ARCHIVE_OK && o->unpacked.size <= most)
         TRY(unpacked_add(&o->unpacked, path, bytes, size));
     if (got != ARCHIVE_OK && got != ARCHIVE_EOF)
         return FAIL(ERR_INPUT, "'%s': cannot unpack: %s; the file was cut or is damaged", path,

@@ -116,6 +116,7 @@ status build_setting(struct builder *b, struct text key, struct text value);
 status build_row(struct builder *b, const struct row *row);
 /* A series that stays the same is a setting, unless the log gave it; one that changes is "2 to 64". */
 status build_constant(struct builder *b, const char *series, const char *key);
+static inline const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 /* Of the run being filled. */
 status build_note(struct builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The line looks like one of a training, and could not be read. */
