@@ -333,6 +333,8 @@ START_TEST(report_says_where_numbers_come_from)
     ck_assert(json_is_null(json_object_get(point, "certificate")));
     ck_assert(json_is_null(json_object_get(point, "recompute")));
     ck_assert(json_is_null(json_object_get(point, "weights_digest")));
+    ck_assert(json_is_null(json_object_get(point, "storage")));
+    ck_assert(json_is_null(json_object_get(point, "fits")));
     ck_assert(json_is_false(json_object_get(point, "simulated")));
     json_t *log = json_object_get(point, "log");
     ck_assert_str_eq(json_string_value(json_object_get(log, "format")), "Megatron-LM, Megatron-DeepSpeed");

@@ -106,6 +106,16 @@ static void set_measured(json_t *object, const struct run *run)
     json_object_set_new(object, "environment", known ? json_incref(run->environment) : json_null());
 }
 
+/* A log tells nothing of these, whatever stands in the point that carries it. */
+static void set_untold(json_t *object)
+{
+    static const char *const keys[] = {
+        "target",        "module",        "recompute", "start", "arithmetic", "storage", "planned_activation_bytes",
+        "planned_steps", "planned_bytes", "fits"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set_new(object, keys[i], json_null());
+}
+
 static json_t *run_json(const struct report *r, const struct run *run)
 {
     const struct point *p = &run->point;
@@ -114,7 +124,7 @@ static json_t *run_json(const struct report *r, const struct run *run)
         json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:o}", "name", run->name, "status",
                   run_state_name(run->state), "target", p->target.name, "simulated", run_is_simulated(run), "replicate",
                   word_or_null(p->replicate), "fault", word_or_null(p->fault_text), "module", "decoder", "recompute",
-                  run->log ? json_null() : policy_json(&p->recompute), "vit_recompute",
+                  policy_json(&p->recompute), "vit_recompute",
                   p->vit_recompute.granularity == RECOMPUTE_NONE ? json_null() : policy_json(&p->vit_recompute),
                   "start", p->scratch || p->baseline ? "scratch" : "branch", "steps",
                   run->metrics ? json_integer(run->metric[run->metrics - 1].step) : json_null());
@@ -139,6 +149,8 @@ static json_t *run_json(const struct report *r, const struct run *run)
     json_object_set_new(object, "planned_bytes", json_integer((json_int_t)p->planned_bytes));
     json_object_set_new(object, "fits", json_boolean(p->fits));
     json_object_set_new(object, "weights_digest", known ? json_string(run->result.weights_digest) : json_null());
+    if (run->log)
+        set_untold(object);
     if (!r->stable)
         set_measured(object, run);
     return object;

@@ -157,9 +157,10 @@ json_t *log_json(const struct run *run)
     json_t *notes = json_array();
     for (int i = 0; i < log->run->notes; i++)
         json_array_append_new(notes, json_string(log->run->note[i]));
-    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:s?, s:s?, s:o}", "format", log->logs.format, "run",
+    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:s?, s:s?, s:o, s:o}", "format", log->logs.format, "run",
                      log->run->name, "loss", log->loss->name, "digits", loss_digits(run), "steps_per_value",
                      (json_int_t)span(run), "unit", log->loss->unit == LOG_BITS ? "bits" : "nats", "grad_norm",
                      log->grad_norm ? log->grad_norm->name : NULL, "held_out",
-                     log->held_out ? log->held_out->name : NULL, "notes", notes);
+                     log->held_out ? log->held_out->name : NULL, "notes", notes, "planned_steps",
+                     log->run->planned_steps ? json_integer(log->run->planned_steps) : json_null());
 }
