@@ -34,7 +34,7 @@ FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mprefer
 FLAGS_avx2 := -mavx2 -mfma
 # gcc 12 forgets what was written to a struct of 16 floats when it puts an expression in the place of its temporary.
 FLAGS_scalar := -fno-tree-ter
-LIBRARY := $(if $(SANITIZE),tests/sanitize/mpi.c) $(wildcard kernels/*.c kernels/reference/*.c kernels/cpu/*.c data/*.c model/*.c stages/report/*.c) \
+LIBRARY := $(if $(SANITIZE),tests/sanitize/mpi.c) $(wildcard kernels/*.c kernels/reference/*.c kernels/cpu/*.c data/*.c model/*.c stages/report/*.c stages/logs/*.c) \
 	$(filter-out $(PROGRAMS:%=stages/%.c),$(wildcard stages/*.c))
 OBJECTS := $(LIBRARY:%.c=$B/obj/%.o) $(foreach i,$(ISAS),$(SIMD:%.c=$B/obj/%.$i.o))
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))

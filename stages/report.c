@@ -1,28 +1,35 @@
-/* report.c - rematch-report: records to report.html, report.md, report.json and configs/<target>.yaml. */
+/* report.c - rematch-report: records, or logs of other trainers, to report.html, report.md, report.json and configs/<target>.yaml. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stages/command.h"
-#include "stages/report/report.h"
+#include "stages/report/log.h"
 
-enum { FILES_MOST = 256 };
+enum { FILES_MOST = 256, ALLOWED_MOST = 16 };
 
 struct options {
     const char *run, *output, *fail_on;
     bool json, stable;
     struct report_file baseline[FILES_MOST], candidate[FILES_MOST];
     int baselines, candidates;
+    const char *allowed[ALLOWED_MOST];
+    int allowed_count;
     struct report_file *list; /* the list that the next bare argument joins */
     int *listed;
 };
 
-enum { KEY_RUN = 256, KEY_BASELINE, KEY_CANDIDATE, KEY_JSON, KEY_STABLE, KEY_FAIL_ON };
+enum { KEY_RUN = 256, KEY_BASELINE, KEY_CANDIDATE, KEY_JSON, KEY_STABLE, KEY_FAIL_ON, KEY_ALLOW, KEY_LOGS };
 
 static const struct argp_option option_table[] = {
     {"run", KEY_RUN, "runs/S", 0, "Report on a study's records", 0},
-    {"baseline", KEY_BASELINE, "RECORD...", 0, "Or on these: the baseline, then its replicates", 0},
-    {"candidate", KEY_CANDIDATE, "[NAME=]RECORD...", 0, "What is compared with it; one NAME twice makes replicates", 0},
+    {"baseline", KEY_BASELINE, "FILE...", 0,
+     "Or on these, records or logs of other trainers: the baseline, then its replicates; FILE#RUN is one of several "
+     "runs in a log",
+     0},
+    {"candidate", KEY_CANDIDATE, "[NAME=]FILE...", 0, "What is compared with it; one NAME twice makes replicates", 0},
+    {"allow", KEY_ALLOW, "SETTING", 0, "Compare logs although their settings of this kind differ", 0},
+    {"logs", KEY_LOGS, NULL, 0, "List the logs that are recognised, and exit", 0},
     {"output", 'o', "DIR", 0, "Where the report goes; with --run the default is runs/S/report", 0},
     {"json", KEY_JSON, NULL, 0, "Print report.json as well", 0},
     {"stable", KEY_STABLE, NULL, 0, "Leave out what is measured, to compare reports bit by bit", 0},
@@ -66,6 +73,15 @@ static void check_options(struct argp_state *state, const struct options *o)
                 argp_error(state, "a candidate's name is printable ASCII");
 }
 
+static void add_allowed(struct argp_state *state, struct options *o, const char *word)
+{
+    if (log_known_group(word) != OK)
+        argp_error(state, "%s", status_text());
+    if (o->allowed_count == ALLOWED_MOST)
+        argp_error(state, "more than %d times --allow", ALLOWED_MOST);
+    o->allowed[o->allowed_count++] = word;
+}
+
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
     struct options *o = state->input;
@@ -95,6 +111,12 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     case KEY_STABLE:
         o->stable = true;
         break;
+    case KEY_ALLOW:
+        add_allowed(state, o, argument);
+        break;
+    case KEY_LOGS:
+        logs_print_formats(stdout);
+        exit(EXIT_SUCCESS);
     case KEY_FAIL_ON:
         if (report_known_verdict(argument) != OK)
             argp_error(state, "%s", status_text());
@@ -179,6 +201,8 @@ static status run(const struct options *o)
     else
         TRY(report_load_files(&report, o->baseline, o->baselines, o->candidate, o->candidates));
     report.stable = o->stable;
+    report.allowed = o->allowed;
+    report.allowed_count = o->allowed_count;
     TRY_DONE(report_judge(&report));
     TRY_DONE(write_report(&report, o));
     if (o->fail_on)

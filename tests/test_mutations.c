@@ -14,107 +14,25 @@
 #include "data/record.h"
 #include "data/safetensors.h"
 #include "data/shards.h"
-#include "kernels/digest.h"
+#include "tests/mutate.h"
 #include "tests/suite.h"
 #include "tests/temporary.h"
 
 enum { MUTATIONS = 500 };
 
-/* ---- mutations ---- */
-
-struct text {
-    char *bytes;
-    size_t size;
-};
-
-struct generator {
-    uint64_t state;
-};
-
-static uint64_t draw(struct generator *g, uint64_t below)
-{
-    const uint64_t x = digest_mix(g->state++);
-    return below ? x % below : 0;
-}
-
-static void flip_bits(struct generator *g, struct text *t)
-{
-    for (uint64_t flips = 1 + draw(g, 3); flips; flips--)
-        t->bytes[draw(g, t->size)] ^= (char)(1 << draw(g, 8));
-}
-
-static void truncate_end(struct generator *g, struct text *t) { t->size = draw(g, t->size); }
-
-static void delete_bytes(struct generator *g, struct text *t)
-{
-    uint64_t count = 1 + draw(g, 16), at = draw(g, t->size);
-    if (count > t->size - at)
-        count = t->size - at;
-    memmove(t->bytes + at, t->bytes + at + count, t->size - at - count);
-    t->size -= count;
-}
-
-static void insert_bytes(struct generator *g, struct text *t)
-{
-    uint64_t count = 1 + draw(g, 16), at = draw(g, t->size + 1);
-    memmove(t->bytes + at + count, t->bytes + at, t->size - at);
-    for (uint64_t i = 0; i < count; i++)
-        t->bytes[at + i] = (char)draw(g, 256);
-    t->size += count;
-}
-
-static void swap_blocks(struct generator *g, struct text *t)
-{
-    uint64_t block = 1 + draw(g, t->size / 4 < 512 ? t->size / 4 : 512);
-    uint64_t a = draw(g, t->size - block + 1), b = draw(g, t->size - block + 1);
-    for (uint64_t i = 0; i < block; i++) {
-        char kept = t->bytes[a + i];
-        t->bytes[a + i] = t->bytes[b + i];
-        t->bytes[b + i] = kept;
-    }
-}
-
-static void splice_foreign(struct generator *g, struct text *t)
-{
-    static const char foreign[] = "{\"members\":[],\"seal\":\"00000000000000000000000000000000\",\"version\":1}\n"
-                                  "PK\003\004\377\376\375ustar\00000\0\0\0\0\0\0\0\0(\265/\375\4X\1\0\0RMSHARD\n";
-    uint64_t count = 1 + draw(g, sizeof foreign - 1), from = draw(g, sizeof foreign - count + 1);
-    uint64_t at = draw(g, t->size);
-    if (count > t->size - at)
-        count = t->size - at;
-    memcpy(t->bytes + at, foreign + from, count);
-}
-
-/* The original with mutation `number` done to it, or an equal copy when the mutation happens to change nothing. */
-static struct text mutated(const struct text *original, uint64_t number)
-{
-    static void (*const kinds[])(struct generator *, struct text *) = {flip_bits,    truncate_end, delete_bytes,
-                                                                       insert_bytes, swap_blocks,  splice_foreign};
-    struct generator g = {number * 1000003};
-    struct text t = {malloc(original->size + 64), original->size};
-    memcpy(t.bytes, original->bytes, original->size);
-    kinds[number % (COUNT(kinds))](&g, &t);
-    return t;
-}
-
-static bool same(const struct text *a, const struct text *b)
-{
-    return a->size == b->size && !memcmp(a->bytes, b->bytes, a->size);
-}
-
 /* Runs all mutations of the file through `opens`, which says whether the reader took it. Gives the number of changed
  * files that were taken. */
 static int accepted(const char *file, bool (*opens)(const char *path))
 {
-    struct text original;
+    struct mutant original;
     char path[4200];
     snprintf(path, sizeof path, "%s", file); /* `file` may be borrowed, and `opens` borrows too */
     int taken = 0;
     ck_ok(file_read(path, 1 << 24, &original.bytes, &original.size));
     ck_assert_msg(opens(path), "the original is refused: %s", status_text());
     for (uint64_t number = 0, tried = 0; tried < MUTATIONS; number++) {
-        struct text t = mutated(&original, number);
-        if (!same(&t, &original)) {
+        struct mutant t = mutated(&original, number);
+        if (!mutant_same(&t, &original)) {
             struct file_draft draft;
             ck_ok(file_draft_open(&draft, path));
             ck_ok(file_draft_write(&draft, t.bytes, t.size));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stages/report/log.h"
 #include "stages/report/words.h"
 
 #define COLUMNS(titles) (titles), (int)(sizeof(titles) / sizeof *(titles))
@@ -83,7 +84,7 @@ static void write_point(struct document *d, const struct report *r, const struct
     char text[WORDS];
     document_row(d);
     write_name(d, run);
-    document_cell(d, "%s", words_policy(text, &run->point.recompute));
+    document_cell(d, "%s", run->log ? log_policy(run) : words_policy(text, &run->point.recompute));
     if (run->state != RUN_MEASURED) {
         document_cell(d, "%s", run_state_name(run->state));
         for (int i = 3; i < columns; i++)
@@ -91,9 +92,14 @@ static void write_point(struct document *d, const struct report *r, const struct
         document_row_end(d);
         return;
     }
-    write_counts(d, run);
-    document_cell(d, "%s", words_mismatch(text, run));
-    write_digest(d, r, run);
+    if (run->log) /* without a certificate and weights */
+        for (int i = 0; i < 5; i++)
+            document_cell(d, "-");
+    else {
+        write_counts(d, run);
+        document_cell(d, "%s", words_mismatch(text, run));
+        write_digest(d, r, run);
+    }
     write_verdict(d, run, &run->against, METRIC_LOSS);
     write_verdict(d, run, &run->against_baseline, METRIC_LOSS);
     write_verdict(d, run, &run->against_baseline, METRIC_HELD_OUT);
@@ -400,9 +406,10 @@ static void write_provenance(struct document *d, const struct report *r)
     document_heading(d, 2, r->stable ? "Plans" : "Environments and plans");
     for (int i = 0; i < r->runs; i++) {
         const struct run *run = &r->run[i];
-        bool seen = run->state != RUN_MEASURED;
+        bool seen = run->state != RUN_MEASURED || run->log;
         for (int j = 0; j < i; j++)
-            seen |= r->run[j].state == RUN_MEASURED && !strcmp(r->run[j].point.target.name, run->point.target.name);
+            seen |= r->run[j].state == RUN_MEASURED && !r->run[j].log &&
+                    !strcmp(r->run[j].point.target.name, run->point.target.name);
         if (seen)
             continue;
         if (!r->stable)
@@ -411,11 +418,21 @@ static void write_provenance(struct document *d, const struct report *r)
     }
 }
 
+static bool has_records(const struct report *r)
+{
+    for (int i = 0; i < r->runs; i++)
+        if (!r->run[i].log)
+            return true;
+    return false;
+}
+
 void content_write(struct document *d, const struct report *r)
 {
     document_heading(d, 1, "Rematch: %s", r->study);
     content_findings(d, r);
-    write_recommendations(d, r);
+    bool records = has_records(r);
+    if (records)
+        write_recommendations(d, r);
     write_points(d, r);
     write_legend(d, r);
     if (d->markup == HTML)
@@ -424,9 +441,13 @@ void content_write(struct document *d, const struct report *r)
     document_chart(d, "chart-gap", "Gap to the baseline",
                    "Loss of a point - loss of the baseline on the same batch, in nat; the band is the margin, the "
                    "shaded steps are judged.");
-    write_pairs(d, r, false, "What recompute did: against the same target's r0");
+    log_section(d, r);
+    if (records)
+        write_pairs(d, r, false, "What recompute did: against the same target's r0");
     write_pairs(d, r, true, "What everything did: against the baseline");
     write_policies(d, r);
+    if (!records)
+        return;
     write_costs(d, r);
     write_mismatches(d, r);
     write_scores(d, r);

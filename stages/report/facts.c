@@ -1,5 +1,5 @@
 /* facts.c - what single runs are, and what their records prove by themselves. */
-#include "stages/report/report.h"
+#include "stages/report/log.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,21 +19,32 @@ bool run_is_plain(const struct report *r, const struct run *run)
 {
     const struct point *p = &run->point;
     bool default_start = !p->scratch || p->baseline || !p->training.branch_at;
-    bool usual_storage = p->training.storage == r->run[r->baseline].point.training.storage;
-    return is_control(p) && default_start && usual_storage && p->recompute.precision == BF16 &&
+    const struct run *baseline = &r->run[r->baseline];
+    bool usual_storage = baseline->log || p->training.storage == baseline->point.training.storage;
+    return !run->log && is_control(p) && default_start && usual_storage && p->recompute.precision == BF16 &&
            (p->recompute.granularity == RECOMPUTE_NONE || p->recompute.method == METHOD_BLOCK);
 }
 
 bool runs_equal_weights(const struct run *a, const struct run *b)
 {
-    return a->state == RUN_MEASURED && b->state == RUN_MEASURED &&
+    return a->state == RUN_MEASURED && b->state == RUN_MEASURED && !a->log && !b->log &&
            !strcmp(a->result.weights_digest, b->result.weights_digest);
 }
+
+bool runs_repeat(const struct run *a, const struct run *b)
+{
+    bool equal = a->log && b->log && a->metrics == b->metrics;
+    for (int64_t i = 0; equal && i < a->metrics; i++)
+        equal = a->metric[i].step == b->metric[i].step && a->metric[i].loss == b->metric[i].loss;
+    return equal || runs_equal_weights(a, b);
+}
+
+bool run_has_grad_norm(const struct run *run) { return !run->log || run->log->grad_norm; }
 
 const struct metric *run_divergence(const struct run *run)
 {
     for (int64_t i = 0; i < run->metrics; i++)
-        if (!isfinite(run->metric[i].loss) || !isfinite(run->metric[i].grad_norm))
+        if (!isfinite(run->metric[i].loss) || (run_has_grad_norm(run) && !isfinite(run->metric[i].grad_norm)))
             return &run->metric[i];
     return NULL;
 }
@@ -45,6 +56,8 @@ bool run_stopped_early(const struct run *run)
 
 bool run_is_simulated(const struct run *run)
 {
+    if (run->log)
+        return false;
     if (run->state == RUN_MEASURED) {
         const char *backend = json_string_value(json_object_get(run->environment, "backend"));
         return !backend || strcmp(backend, "cuda") != 0;

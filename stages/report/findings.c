@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "stages/report/content.h"
+#include "stages/report/log.h"
 #include "stages/report/words.h"
 
 /* ---- groups of runs ---- */
@@ -212,8 +213,8 @@ static void find_targets(struct document *d, const struct report *r)
     for (int i = 0; i < r->runs; i++) {
         const struct run *run = &r->run[i];
         const struct contrast *c = &run->against_baseline;
-        if (run->state != RUN_MEASURED || c->other < 0 || run_recomputes(run) || run->point.replicate[0] ||
-            run->point.fault_text[0])
+        if (run->state != RUN_MEASURED || run->log || c->other < 0 || r->run[c->other].log || run_recomputes(run) ||
+            run->point.replicate[0] || run->point.fault_text[0])
             continue;
         const struct judgement *loss = &c->metric[METRIC_LOSS].pair, *other = &c->metric[METRIC_HELD_OUT].pair;
         document_item(d,
@@ -280,6 +281,7 @@ void content_findings(struct document *d, const struct report *r)
     find_exact(d, r);
     find_exceptions(d, r);
     find_targets(d, r);
+    log_findings(d, r);
     document_list_end(d);
     document_heading(d, 3, "Scope");
     document_list(d);

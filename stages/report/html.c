@@ -10,37 +10,42 @@ enum { LIBRARY_LIMIT = 4 << 20 };
 
 /* ---- what the page's script draws ---- */
 
-static const struct metric *metric_at(const struct run *run, int64_t step)
+/* The first metric of a run beyond `step`; NULL: none. */
+static const struct metric *metric_beyond(const struct run *run, int64_t step)
 {
     int64_t low = 0, high = run->metrics;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (run->metric[middle].step < step)
+        if (run->metric[middle].step <= step)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < run->metrics && run->metric[low].step == step ? &run->metric[low] : NULL;
+    return low < run->metrics ? &run->metric[low] : NULL;
+}
+
+/* The first step of any run beyond `step`; INT64_MAX: none. */
+static int64_t step_beyond(const struct report *r, int64_t step)
+{
+    int64_t next = INT64_MAX;
+    for (int i = 0; i < r->runs; i++) {
+        const struct metric *m = metric_beyond(&r->run[i], step);
+        next = m && m->step < next ? m->step : next;
+    }
+    return next;
 }
 
 /* Rows [step, loss of each measured run]; null where a run has no such step, or its loss is not finite. */
 static json_t *loss_rows(const struct report *r)
 {
-    int64_t first = INT64_MAX, last = 0;
-    for (int i = 0; i < r->runs; i++)
-        if (r->run[i].metrics) {
-            first = r->run[i].metric[0].step < first ? r->run[i].metric[0].step : first;
-            int64_t end = r->run[i].metric[r->run[i].metrics - 1].step;
-            last = end > last ? end : last;
-        }
     json_t *rows = json_array();
-    for (int64_t step = first; step <= last; step++) {
+    for (int64_t step = -1; (step = step_beyond(r, step)) < INT64_MAX;) {
         json_t *row = json_array();
         json_array_append_new(row, json_integer(step));
         for (int i = 0; i < r->runs; i++) {
-            const struct metric *m = metric_at(&r->run[i], step);
+            const struct metric *m = metric_beyond(&r->run[i], step - 1);
             if (r->run[i].state == RUN_MEASURED)
-                json_array_append_new(row, m ? json_number(m->loss) : json_null());
+                json_array_append_new(row, m && m->step == step ? json_number(m->loss) : json_null());
         }
         json_array_append_new(rows, row);
     }

@@ -1,3 +1,4 @@
+#include "stages/report/log.h"
 #include "stages/report/words.h"
 
 #include <string.h>
@@ -98,17 +99,27 @@ static json_t *scores_json(const struct run *run)
 
 static void set_measured(json_t *object, const struct run *run)
 {
-    bool known = run->state == RUN_MEASURED;
+    bool known = run->state == RUN_MEASURED && !run->log;
     json_object_set_new(object, "tokens_per_s", known ? json_number(run->usage.tokens_per_s) : json_null());
     json_object_set_new(object, "seconds", known ? json_number(run->usage.seconds) : json_null());
     json_object_set_new(object, "peak_bytes", known ? json_integer((json_int_t)run->usage.peak_bytes) : json_null());
     json_object_set_new(object, "environment", known ? json_incref(run->environment) : json_null());
 }
 
+/* A log tells nothing of these, whatever stands in the point that carries it. */
+static void set_untold(json_t *object)
+{
+    static const char *const keys[] = {
+        "target",        "module",        "recompute", "start", "arithmetic", "storage", "planned_activation_bytes",
+        "planned_steps", "planned_bytes", "fits"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set_new(object, keys[i], json_null());
+}
+
 static json_t *run_json(const struct report *r, const struct run *run)
 {
     const struct point *p = &run->point;
-    bool known = run->state == RUN_MEASURED;
+    bool known = run->state == RUN_MEASURED && !run->log; /* from a record */
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:o}", "name", run->name, "status",
                   run_state_name(run->state), "target", p->target.name, "simulated", run_is_simulated(run), "replicate",
@@ -116,7 +127,7 @@ static json_t *run_json(const struct report *r, const struct run *run)
                   policy_json(&p->recompute), "vit_recompute",
                   p->vit_recompute.granularity == RECOMPUTE_NONE ? json_null() : policy_json(&p->vit_recompute),
                   "start", p->scratch || p->baseline ? "scratch" : "branch", "steps",
-                  known && run->metrics ? json_integer(run->metric[run->metrics - 1].step) : json_null());
+                  run->metrics ? json_integer(run->metric[run->metrics - 1].step) : json_null());
     if (!object)
         return NULL;
     json_object_set_new(object, "arithmetic",
@@ -124,6 +135,7 @@ static json_t *run_json(const struct report *r, const struct run *run)
                                   arithmetic_mode_name(p->dial.recompute)));
     json_object_set_new(object, "storage", json_string(p->training.storage == F32 ? "fp32" : "bf16"));
     json_object_set_new(object, "planned_steps", json_integer(p->training.rule.steps));
+    json_object_set_new(object, "log", run->log ? log_json(run) : json_null());
     json_object_set_new(object, "certificate", known ? certificate_json(run) : json_null());
     json_object_set_new(object, "cause", json_null());
     json_object_set_new(object, "against", contrast_json(r, &run->against));
@@ -137,6 +149,8 @@ static json_t *run_json(const struct report *r, const struct run *run)
     json_object_set_new(object, "planned_bytes", json_integer((json_int_t)p->planned_bytes));
     json_object_set_new(object, "fits", json_boolean(p->fits));
     json_object_set_new(object, "weights_digest", known ? json_string(run->result.weights_digest) : json_null());
+    if (run->log)
+        set_untold(object);
     if (!r->stable)
         set_measured(object, run);
     return object;

@@ -1,3 +1,4 @@
+#include "stages/report/log.h"
 #include "stages/report/policy.h"
 #include "stages/report/words.h"
 
@@ -112,6 +113,8 @@ static void judge_held_out(struct judgement *out, const struct run *baseline, co
     if (a->sequences != b->sequences)
         verdict_none(out, VERDICT_UNDECIDED, "%d held-out sequences against %d: other sets", b->sequences,
                      a->sequences);
+    else if (baseline->log || candidate->log)
+        log_word_held_out(out, a->loss[0], b->loss[0]);
     else
         verdict_pair_sequences(out, a->sequences, a->loss, b->loss, margin);
     out->first = out->last = a->step;
@@ -121,7 +124,8 @@ static status judge_pairs(struct contrast *out, const struct run *baseline, cons
                           const struct common *common)
 {
     const double *window = baseline->point.verdict.window;
-    if (baseline->point.seed != candidate->point.seed) {
+    bool logs = baseline->log || candidate->log; /* these say themselves whether their seeds differ */
+    if (!logs && baseline->point.seed != candidate->point.seed) {
         for (int m = 0; m < GAP_METRICS; m++)
             verdict_none(&out->metric[m].pair, VERDICT_UNDECIDED,
                          "another seed sees other batches: there is nothing to pair, only runs to replicate");
@@ -129,11 +133,20 @@ static status judge_pairs(struct contrast *out, const struct run *baseline, cons
     }
     struct paired_series loss = {common->count, common->step, common->value[0][0], common->value[1][0]};
     struct paired_series norm = {common->count, common->step, common->value[0][1], common->value[1][1]};
+    int loss_digits = log_equal_digits(baseline, candidate, METRIC_LOSS, &loss, common->value[1][0]);
     TRY(verdict_pair_steps(&out->metric[METRIC_LOSS].pair, &loss, GAP_DIFFERENCE, out->metric[METRIC_LOSS].margin,
                            window));
+    log_word_identity(&out->metric[METRIC_LOSS].pair, loss_digits);
+    judge_held_out(&out->metric[METRIC_HELD_OUT].pair, baseline, candidate, out->metric[METRIC_HELD_OUT].margin);
+    if (!run_has_grad_norm(baseline) || !run_has_grad_norm(candidate)) {
+        verdict_none(&out->metric[METRIC_GRAD_NORM].pair, VERDICT_UNDECIDED, "%s logs no gradient norm",
+                     run_has_grad_norm(candidate) ? baseline->name : candidate->name);
+        return OK;
+    }
+    int norm_digits = log_equal_digits(baseline, candidate, METRIC_GRAD_NORM, &norm, common->value[1][1]);
     TRY(verdict_pair_steps(&out->metric[METRIC_GRAD_NORM].pair, &norm, GAP_LOG_RATIO,
                            out->metric[METRIC_GRAD_NORM].margin, window));
-    judge_held_out(&out->metric[METRIC_HELD_OUT].pair, baseline, candidate, out->metric[METRIC_HELD_OUT].margin);
+    log_word_identity(&out->metric[METRIC_GRAD_NORM].pair, norm_digits);
     return OK;
 }
 
@@ -174,7 +187,7 @@ static status judge_contrast(struct contrast *out, const struct report *r, int b
     out->other = baseline;
     out->metric[METRIC_LOSS].margin = out->metric[METRIC_HELD_OUT].margin = a->point.verdict.margin;
     out->metric[METRIC_GRAD_NORM].margin = a->point.verdict.grad_norm_margin;
-    TRY(check_comparable(a, b));
+    TRY(a->log || b->log ? log_check_comparable(r, a, b) : check_comparable(a, b));
     TRY_DONE(common_steps(&common, a, b));
     TRY_DONE(judge_pairs(out, a, b, &common));
     judge_stopped(out, a, b);

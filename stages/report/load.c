@@ -1,4 +1,4 @@
-#include "stages/report/report.h"
+#include "stages/report/log.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -268,7 +268,7 @@ done:
     return st;
 }
 
-/* ---- records given as files ---- */
+/* ---- records and logs given as files ---- */
 
 /* Families by role and given name; a name that is taken gets a number. */
 static void name_file(struct report *r, int index, const char *given)
@@ -286,6 +286,13 @@ static void name_file(struct report *r, int index, const char *given)
         snprintf(run->name, sizeof run->name, "%s #%d", name, taken + 1);
 }
 
+static status load_file(struct run *run, const char *path)
+{
+    bool is_record;
+    TRY(log_is_record(&is_record, path));
+    return is_record ? load_record(run, path) : log_load(run, path);
+}
+
 status report_load_files(struct report *r, const struct report_file *baseline, int baselines,
                          const struct report_file *candidate, int candidates)
 {
@@ -294,7 +301,7 @@ status report_load_files(struct report *r, const struct report_file *baseline, i
     TRY_DONE(new_runs(r, baselines + candidates));
     for (int i = 0; i < r->runs; i++) {
         const struct report_file *file = i < baselines ? &baseline[i] : &candidate[i - baselines];
-        TRY_DONE(load_record(&r->run[i], file->path));
+        TRY_DONE(load_file(&r->run[i], file->path));
         name_file(r, i, file->name);
         r->run[i].family = i < baselines ? 0 : i;
         for (int j = baselines; j < i && file->name; j++)
@@ -318,6 +325,7 @@ void report_free(struct report *r)
         certificate_free(run->certificate);
         json_decref(run->environment);
         json_decref(run->plans);
+        log_free(run->log);
     }
     for (int i = 0; i < r->recommendations; i++)
         free(r->recommendation[i].why);

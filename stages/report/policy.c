@@ -19,7 +19,7 @@ static bool run_mean(double *out, const struct run *run, enum gap_metric metric,
         const struct evaluation *e = run_evaluation(run, range->evaluated);
         for (; e && count < e->sequences; count++)
             sum += e->loss[count];
-    } else {
+    } else if (metric == METRIC_LOSS || run_has_grad_norm(run)) {
         for (int64_t i = 0; i < run->metrics; i++) {
             const struct metric *m = &run->metric[i];
             if (m->step < range->first || m->step > range->last)
@@ -50,11 +50,10 @@ static void free_sample(struct sample *s)
     free(s->mean);
 }
 
-/* Equal weights are the same run once more. */
 static bool is_repeat(const struct sample *s, const struct run *run)
 {
     for (int i = 0; i < s->runs; i++)
-        if (runs_equal_weights(s->run[i], run))
+        if (runs_repeat(s->run[i], run))
             return true;
     return false;
 }
@@ -126,8 +125,8 @@ static status judge_metric(struct contrast *out, const struct report *r, const i
                                  noise_floor_name(s == &seed ? FLOOR_SEED : FLOOR_ARITHMETIC));
     if (s->repeats)
         snprintf(policy->reason + used, sizeof policy->reason - used,
-                 "%s%d run%s not counted: the same weights as another run, so no independent one", used ? "; " : "",
-                 s->repeats, s->repeats == 1 ? "" : "s");
+                 "%s%d run%s not counted: the same %s as another run, so no independent one", used ? "; " : "",
+                 s->repeats, s->repeats == 1 ? "" : "s", r->run[family[1]].log ? "values" : "weights");
 done:
     free_sample(&seed);
     free_sample(&arithmetic);

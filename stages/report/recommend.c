@@ -161,7 +161,7 @@ status report_recommend(struct report *r)
     if (!r->recommendation)
         return FAIL(ERR_MEMORY, "no memory for %d recommendations", r->runs);
     for (int i = 0; i < r->runs; i++) {
-        bool seen = false;
+        bool seen = r->run[i].log != NULL;
         for (int j = 0; j < i; j++)
             seen |= same_target(&r->run[i], &r->run[j]);
         if (!seen)

@@ -55,6 +55,8 @@ struct run_usage {
     double seconds, tokens_per_s;
 };
 
+struct run_log; /* stages/report/log.h */
+
 struct run {
     struct point point;
     char name[160]; /* shown; the point's name unless the command line gave one */
@@ -69,6 +71,7 @@ struct run {
     struct run_result result;
     struct run_usage usage;
     json_t *environment, *plans;
+    struct run_log *log; /* of a run that is known from another trainer's log alone; NULL: from a record */
     struct contrast against, against_baseline;
 };
 
@@ -85,6 +88,9 @@ struct report {
     int recommendations;
     struct recommendation *recommendation;
     bool stable; /* leave out what is measured */
+    /* Groups of settings that may differ between runs from logs; borrowed. */
+    const char *const *allowed;
+    int allowed_count;
 };
 
 /* ---- loading ---- */
@@ -92,7 +98,8 @@ struct report {
 /* All points of runs/S; those without a record stay RUN_MISSING. ERR_INPUT when the baseline's record is not there. */
 status report_load_study(struct report *r, const char *folder);
 
-/* A record given as a file, `name` NULL or what the report calls it. */
+/* A record or another trainer's log, told apart by content; FILE#RUN is one of several runs in a log. `name` NULL or what
+ * the report calls it. */
 struct report_file {
     const char *path, *name;
 };
@@ -136,6 +143,10 @@ bool run_stopped_early(const struct run *run);
 bool run_is_plain(const struct report *r, const struct run *run);
 /* Weights at the end bit-equal. */
 bool runs_equal_weights(const struct run *a, const struct run *b);
+/* The same run once more: equal weights, or from logs, which know none, equal values at equal steps. */
+bool runs_repeat(const struct run *a, const struct run *b);
+/* A record always does. */
+bool run_has_grad_norm(const struct run *run);
 /* An arithmetic that stands in for a card. A record says which backend made it, and only "cuda" is a card; without a
  * record the profile's name is all there is. */
 bool run_is_simulated(const struct run *run);

@@ -59,7 +59,7 @@ const char *words_gap(char text[WORDS], const struct judgement *j)
     if (isnan(j->gap))
         snprintf(text, WORDS, "-");
     else if (j->verdict == VERDICT_IDENTICAL)
-        snprintf(text, WORDS, "0, equal bits");
+        snprintf(text, WORDS, *j->reason ? "0, equal as printed" : "0, equal bits");
     else if (isnan(j->low))
         snprintf(text, WORDS, "%s", signed_gap(gap, j->gap));
     else
