@@ -73,7 +73,8 @@ $B/tests/%: $B/obj/tests/%.o $(TEST_SUPPORT:%.c=$B/obj/%.o) $B/librematch.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@) $(CC) $(CFLAGS) $^ $(LDLIBS) $$(pkg-config --libs check) -o $@
 
-tests: $(TESTS:%=$B/tests/%)
+# The benchmark is built with them, so that it keeps up with what it measures.
+tests: $(TESTS:%=$B/tests/%) $B/bench/bench
 
 # Measures the CPU backend; no part of check. Peers take part where they are installed (oneDNN 2, PyTorch).
 BENCH := $(filter-out tests/bench/fma.c tests/bench/peer_onednn.c,$(wildcard tests/bench/*.c))

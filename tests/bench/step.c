@@ -5,18 +5,19 @@
 
 #include "kernels/philox.h"
 
-#define SHAPE(h, f)                                                  \
-    {                                                                \
-        32, h, f, (h) / 64, 256, 256, 8, 0, false, "exact", false, 0 \
+#define SHAPE(h, f)                                            \
+    {                                                          \
+        32, h, f, (h) / 64, 256, 256, 8, .arithmetic = "exact" \
     }
 
 const struct step_choice step_shapes[STEP_SHAPES] = {SHAPE(64, 192), SHAPE(128, 384), SHAPE(256, 704)};
 
-/* "step H128 V256 T256 L32 R16 exact certified": as many words as tell two choices apart. */
+/* "step H128 V256 T256 L32 R16 exact fixed fixed certified": words that tell two choices apart. */
 static void name_figure(const struct step_choice *c, char *name, size_t size)
 {
-    snprintf(name, size, "step H%d V%d T%d L%d R%d %s%s%s", c->hidden, c->vocab, c->sequence, c->layers, c->recomputed,
-             c->arithmetic, c->random ? " random" : "", c->certificate ? " certified" : "");
+    snprintf(name, size, "step H%d V%d T%d L%d R%d %s %s %s%s", c->hidden, c->vocab, c->sequence, c->layers,
+             c->recomputed, c->arithmetic, arithmetic_mode_name(c->dial.forward),
+             arithmetic_mode_name(c->dial.recompute), c->certificate ? " certified" : "");
     if (c->dropout > 0)
         snprintf(name + strlen(name), size - strlen(name), " dropout %g", (double)c->dropout);
 }
@@ -52,7 +53,7 @@ static status options_of(struct decoder_options *o, const struct bench *b, const
         .sequences_per_group = c->batch,
         .global_batch = c->batch,
         .groups = 1,
-        .random_forward = c->random,
+        .dial = c->dial,
         .seed = 1,
         .draw_seed = 2,
         .certificate = s->certificate,

@@ -14,7 +14,7 @@ struct step_choice {
     int recomputed; /* of the layers, with Megatron's method `block` */
     bool certificate;
     const char *arithmetic; /* a profile's name */
-    bool random;            /* its order drawn anew for each call */
+    struct arithmetic_dial dial;
     float dropout;
 };
 
