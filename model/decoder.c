@@ -20,6 +20,8 @@ static struct view *view_for(struct decoder *d, const struct memory_span *span)
         return &d->weight;
     case ITEM_GRADIENT:
         return &d->group[d->groups_taken++];
+    case ITEM_CONTROL:
+        return &d->control;
     case ITEM_MASTER:
         return &d->master;
     case ITEM_M:
@@ -75,7 +77,8 @@ static struct memory_request memory_wanted(const struct decoder_options *o)
         .reduction_groups = o->groups,
         .shards = 1,
         .stale_weights = o->fault.kind == FAULT_STALE_WEIGHTS,
-        .certificate = o->certificate != NULL,
+        .audits = o->audits,
+        .certificate = o->certificate || o->audits,
     };
 }
 
@@ -174,6 +177,18 @@ static status make_rows(struct decoder *d)
 
 /* ---- opening and closing ---- */
 
+/* No notary where nothing is rebuilt. */
+static status appoint(struct decoder *d, struct notary **notary, struct certificate *into)
+{
+    const struct decoder_options *o = &d->options;
+    if (!d->plan->longest_chunk)
+        return OK;
+    TRY(notary_open(notary, into, d->device, &o->shape, d->plan, o->micro_batch, o->shape.sequence, o->storage,
+                    o->rank));
+    decoder_observe(d, notary_observer(*notary), true);
+    return OK;
+}
+
 static status open_decoder(struct decoder *d)
 {
     const struct decoder_options *o = &d->options;
@@ -196,12 +211,12 @@ static status open_decoder(struct decoder *d)
     d->block.batch = o->micro_batch;
     d->block.tokens = o->shape.sequence;
     d->block.rope_table = &d->rope_table;
-    if (o->certificate && d->plan->longest_chunk) {
-        TRY(notary_open(&d->notary, o->certificate, d->device, &o->shape, d->plan, o->micro_batch, o->shape.sequence,
-                        o->storage, o->rank));
-        decoder_observe(d, notary_observer(d->notary), true);
-    }
-    return OK;
+    if (o->certificate)
+        TRY(appoint(d, &d->notary, o->certificate));
+    if (!o->audits)
+        return OK;
+    TRY(certificate_new(&d->control_certificate, o->shape.layers, false));
+    return appoint(d, &d->control_notary, d->control_certificate);
 }
 
 status decoder_open(struct decoder **out, const struct decoder_options *options)
@@ -225,6 +240,8 @@ void decoder_close(struct decoder *d)
     if (!d)
         return;
     notary_close(d->notary);
+    notary_close(d->control_notary);
+    certificate_free(d->control_certificate);
     device_close(d->device);
     recompute_plan_free(d->plan);
     free(d->stored);
@@ -270,6 +287,8 @@ const struct view *decoder_gradients(struct decoder *d, int *groups)
     *groups = d->options.groups;
     return d->group;
 }
+
+const struct view *decoder_control(const struct decoder *d) { return &d->control; }
 
 const struct view *decoder_stale(struct decoder *d, bool **valid)
 {

@@ -33,6 +33,7 @@ struct decoder_options {
     uint64_t seed, draw_seed;
     struct fault fault;
     struct certificate *certificate; /* where findings go; borrowed. NULL: none is taken */
+    bool audits;                     /* steps may be run as a control */
 };
 
 struct decoder;
@@ -77,6 +78,23 @@ status decoder_train(struct decoder *d, const struct batch *batch, double *seque
 
 /* Keeps what the next step's faults need and closes the certificate's line; call before the optimizer moves weights. */
 status decoder_end_step(struct decoder *d);
+
+/* ---- the control of an audit (audit.h): the step's gradient as if nothing were recomputed ----
+ * A control runs a step's micro-batches like any other, and rebuilds what the policy drops, but with the forward's own
+ * pass: its plans, draws, masks, weights and storage. Nothing that a study changes about a rebuild happens, and no fault
+ * acts. Such a rebuild has the bits that a stored tensor would have, so the gradient is that of a run which stores
+ * everything, in the memory of this one. This is not taken on trust: a certificate of its own, apart from the run's,
+ * compares every tensor that the control rebuilds, every time.
+ * decoder_control_begin instead of decoder_begin_step, then decoder_train as ever, the sum over groups and ranks, and
+ * decoder_control_end instead of decoder_end_step. The step proper, before or after, does not notice. */
+struct control_proof {
+    uint64_t compared, mismatched; /* tensors of this control on this rank */
+};
+status decoder_control_begin(struct decoder *d, int64_t step);
+/* Keeps the first group's gradient in decoder_control. */
+void decoder_control_end(struct decoder *d, struct control_proof *proof);
+/* (1, shape_elements) */
+const struct view *decoder_control(const struct decoder *d);
 
 /* Forward only, without dropout, in the profile's arithmetic: sequence_loss as above; predicted (B*T), or NULL. */
 status decoder_evaluate(struct decoder *d, const struct batch *batch, double *sequence_loss, int32_t *predicted);

@@ -12,8 +12,14 @@ struct decoder {
     struct block block;
     struct notary *notary; /* NULL when no certificate is taken */
 
+    /* Of audits: NULL and false without. `controls`: between decoder_control_begin and _end. */
+    struct certificate *control_certificate;
+    struct notary *control_notary;
+    struct control_proof control_seen; /* by all controls so far */
+    bool controls;
+
     /* Views into the arena, by memory_item. */
-    struct view weight, master, m, v, *group, stale;
+    struct view weight, master, m, v, *group, control, stale;
     bool stale_valid;
     struct block_tensors *stored; /* (layers): tensors that the forward keeps */
     struct block_tensors *slot;   /* (longest_chunk): tensors that are rebuilt */

@@ -33,10 +33,12 @@ static struct pass make_pass(const struct decoder *d, enum pass_phase phase, int
     return p;
 }
 
-/* The pass of a rebuild: the forward's, then what the study changes about it. */
+/* The pass of a rebuild: the forward's, then what the study changes about it, which a control leaves out. */
 static struct pass recompute_pass(struct decoder *d, int layer, int32_t micro_batch)
 {
     struct pass p = make_pass(d, PHASE_RECOMPUTE, layer, micro_batch);
+    if (d->controls)
+        return p;
     p.plans = &d->recompute;
     p.redraw = d->options.dial.recompute == ARITHMETIC_RANDOM;
     if (d->plan->policy.precision == F32)
@@ -222,12 +224,15 @@ static void sum_losses(const struct decoder *d, double *sequence_loss)
 
 /* ---- recompute and backward ---- */
 
+/* A control has a certificate of its own. */
+static struct notary *notary_at_work(const struct decoder *d) { return d->controls ? d->control_notary : d->notary; }
+
 static status hear_witness(struct decoder *d, int first, int last, enum dtype storage, int32_t micro_batch)
 {
     for (int l = first; l <= last; l++) {
         struct pass pass = make_pass(d, PHASE_WITNESS, l, micro_batch);
         struct block_tensors recomputed = bind_layer(d, l, storage), witness = bind_witness(d, l);
-        notary_recomputed(d->notary, &recomputed);
+        notary_recomputed(notary_at_work(d), &recomputed);
         TRY(block_forward(&d->block, &pass, d->plan->layer[l].ops, &witness));
     }
     return OK;
@@ -242,11 +247,12 @@ static status rebuild_chunk(struct decoder *d, int first, int last, int32_t micr
         struct block_tensors tensors = bind_layer(d, l, storage);
         TRY(block_forward(&d->block, &pass, d->plan->layer[l].ops, &tensors));
     }
-    if (!d->notary)
+    struct notary *notary = notary_at_work(d);
+    if (!notary)
         return OK;
-    if (notary_needs_witness(d->notary))
+    if (notary_needs_witness(notary))
         TRY(hear_witness(d, first, last, storage, micro_batch));
-    notary_judge(d->notary);
+    notary_judge(notary);
     return OK;
 }
 
@@ -324,8 +330,8 @@ status decoder_begin_step(struct decoder *d, int64_t step, bool certified)
 status decoder_train(struct decoder *d, const struct batch *batch, double *sequence_loss)
 {
     number_rows(d, batch);
-    if (d->notary)
-        notary_begin(d->notary, d->step, batch->micro_batch, d->certified);
+    if (notary_at_work(d))
+        notary_begin(notary_at_work(d), d->step, batch->micro_batch, d->certified);
     TRY(forward(d, PHASE_FORWARD, batch));
     TRY(run_head(d, batch, true, NULL));
     sum_losses(d, sequence_loss);
@@ -339,6 +345,34 @@ status decoder_end_step(struct decoder *d)
         d->stale_valid = true;
     }
     return d->notary ? notary_end_step(d->notary) : OK;
+}
+
+/* The notary that is not at work sees nothing: it was put to rest, or has not begun. */
+static void rest(struct notary *n)
+{
+    if (n)
+        notary_begin(n, 0, 0, false);
+}
+
+status decoder_control_begin(struct decoder *d, int64_t step)
+{
+    if (!d->control.data)
+        return FAIL(ERR_ARGUMENT, "a control of step %lld in a decoder that was opened without audits",
+                    (long long)step);
+    rest(d->notary);
+    d->controls = true;
+    return decoder_begin_step(d, step, true);
+}
+
+void decoder_control_end(struct decoder *d, struct control_proof *proof)
+{
+    const struct certificate_totals sum = certificate_total(d->control_certificate);
+    *proof =
+        (struct control_proof){sum.compared - d->control_seen.compared, sum.mismatched - d->control_seen.mismatched};
+    d->control_seen = (struct control_proof){sum.compared, sum.mismatched};
+    memcpy(d->control.data, d->group[0].data, view_bytes(&d->control));
+    rest(d->control_notary);
+    d->controls = false;
 }
 
 status decoder_evaluate(struct decoder *d, const struct batch *batch, double *sequence_loss, int32_t *predicted)

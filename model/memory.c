@@ -65,6 +65,8 @@ static status visit_parameters(const struct walk *w)
     TRY(visit_item(w, MEMORY_WEIGHTS, ITEM_WEIGHT, "weights", q->storage, 1, elements));
     for (int group = 0; group < q->reduction_groups; group++)
         TRY(visit_item(w, MEMORY_GRADIENTS, ITEM_GRADIENT, "gradients", w->wide, 1, elements));
+    if (q->audits)
+        TRY(visit_item(w, MEMORY_GRADIENTS, ITEM_CONTROL, "control gradient", w->wide, 1, elements));
     TRY(visit_item(w, MEMORY_OPTIMIZER, ITEM_MASTER, "master weights", w->wide, 1, shard));
     TRY(visit_item(w, MEMORY_OPTIMIZER, ITEM_M, "first moments", w->wide, 1, shard));
     return visit_item(w, MEMORY_OPTIMIZER, ITEM_V, "second moments", w->wide, 1, shard);

@@ -24,13 +24,14 @@ struct memory_request {
     int reduction_groups; /* of this rank: the study's, over dp */ /* of this rank */
     int shards;         /* ranks over which the optimizer is sharded (planning only); 1 */
     bool stale_weights; /* a second copy of the weights, for that fault */
+    bool audits;        /* a second gradient, that of the control */
     bool certificate;   /* witness buffers */
     int64_t head_chunk; /* tokens per chunk of the fused cross-entropy; 0: chosen */
 };
 
 enum memory_class {
     MEMORY_WEIGHTS,   /* in the run's storage */
-    MEMORY_GRADIENTS, /* f32 main gradients: an array for each reduction group */
+    MEMORY_GRADIENTS, /* f32 main gradients: an array for each reduction group, and the control's */
     MEMORY_OPTIMIZER, /* f32 master weights, m, v: this rank's shard */
     MEMORY_STORED,    /* activations kept between forward and backward: falls as more layers are recomputed */
     MEMORY_REBUILT,   /* the slots in which chunks are rebuilt */
@@ -44,6 +45,7 @@ enum memory_item {
     ITEM_TENSOR,   /* a block's tensor: `tensor` of `layer` */
     ITEM_WEIGHT,   /* (1,N) */
     ITEM_GRADIENT, /* (1,N), one for each reduction group */
+    ITEM_CONTROL,  /* (1,N) the gradient that audits compare with */
     ITEM_MASTER,   /* (1, N / shards, rounded up) */
     ITEM_M,
     ITEM_V,

@@ -6,7 +6,7 @@
 #ifndef REMATCH_MODEL_OPTIMIZER_H
 #define REMATCH_MODEL_OPTIMIZER_H
 
-#include "kernels/device.h"
+#include "kernels/ops.h"
 #include "model/shape.h"
 
 struct optimizer_rule {
@@ -20,6 +20,9 @@ double optimizer_lr(const struct optimizer_rule *rule, int64_t step);
 struct optimizer_state {
     struct view weight, master, m, v, grad;
 };
+
+/* What step `step` does to every parameter alike when the gradient's norm is grad_norm; weight decay is each one's. */
+struct adamw optimizer_adamw(const struct optimizer_rule *rule, int64_t step, double grad_norm);
 
 /* One step: *grad_norm = global norm of grad (before clipping); updates master, m, v, weight. A norm that is not finite
  * updates nothing (ERR_RESULT is the caller's to raise). */

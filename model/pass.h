@@ -25,9 +25,9 @@ enum pass_phase {
     PHASE_EVALUATE
 };
 
-/* What is drawn in a layer. The embedding's dropout belongs to layer number `layers`; initial values are drawn under the
- * parameter's index instead of a layer. */
-enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_MLP, SITE_REDUCTION_ORDER, SITE_INITIAL_VALUE };
+/* What is drawn in a layer. The embedding's dropout belongs to layer number `layers`; initial values and
+ * sketches (audit.h) are drawn under the parameter's index instead of a layer. */
+enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_MLP, SITE_REDUCTION_ORDER, SITE_INITIAL_VALUE, SITE_SKETCH };
 
 struct pass {
     enum pass_phase phase;

@@ -1,5 +1,6 @@
 #include "stages/options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,21 @@ static status change_fault(struct point *p, const char *fault)
     return fault_parse(&p->fault, fault);
 }
 
+/* Other audits than the study's leave another record: "l40s-r24-audit16". */
+static status name_audits(struct point *p, const struct point *trunk)
+{
+    size_t used = strlen(p->name);
+    if (p->audit.frozen == trunk->audit.frozen)
+        return OK;
+    if (!point_takes_audits(p) && p->audit.frozen)
+        return FAIL(ERR_USAGE, "--audit %d: point '%s' recomputes nothing, so there is nothing to audit",
+                    p->audit.frozen, p->name);
+    int written = snprintf(p->name + used, sizeof p->name - used, "-audit%d", p->audit.frozen);
+    if (written < 0 || (size_t)written >= sizeof p->name - used)
+        return FAIL(ERR_USAGE, "the name '%s...' is too long: shorten the target's", p->name);
+    return OK;
+}
+
 /* What the command line changes about a planned point: another policy, fault or start is another point, with the name
  * that a study would give it. */
 static status change_point(struct point *p, const struct trainer_options *o, const struct point *trunk)
@@ -79,8 +95,11 @@ static status change_point(struct point *p, const struct trainer_options *o, con
         return FAIL(ERR_USAGE, "--on-mismatch '%s': expected stop or continue", o->on_mismatch);
     if (o->on_mismatch)
         p->certificate.stop = !strcmp(o->on_mismatch, "stop");
+    if (o->audit >= 0)
+        p->audit.frozen = (int)o->audit;
     const char *culprit;
     TRY(point_settle(p, &trunk->training));
+    TRY(name_audits(p, trunk));
     return point_check(p, &culprit);
 }
 

@@ -10,7 +10,7 @@ struct trainer_options {
     const char *run, *point, *device;
     /* rematch-sweep only; NULL or -1: as planned */
     const char *fault, *granularity, *method, *modules, *precision, *start, *on_mismatch;
-    int64_t num_layers;
+    int64_t num_layers, audit;
 };
 
 /* Keys of the options that both have; further ones begin at OPTION_OWN. */

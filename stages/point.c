@@ -386,6 +386,11 @@ status points_find(const struct point **out, const struct point *points, int cou
     return FAIL(ERR_USAGE, "'%s' has no point '%s'; there are %s", path, name, names);
 }
 
+bool point_takes_audits(const struct point *p)
+{
+    return p->recompute.granularity != RECOMPUTE_NONE && (p->audit.every || p->audit.frozen);
+}
+
 bool point_is_reference(const struct point *other, const struct point *p)
 {
     return other->recompute.granularity == RECOMPUTE_NONE && !*other->fault_text && !*other->replicate &&

@@ -14,6 +14,8 @@
 #include "model/optimizer.h"
 #include "model/recompute.h"
 
+enum { POINT_AUDITS = 1024 }; /* at frozen weights, at most */
+
 struct point_target {
     char name[32], profile[32], partition[32];
     uint64_t memory_bytes;
@@ -49,7 +51,10 @@ struct point {
     int64_t checkpoint_every;
     int64_t dump_step[16];
     int dump_steps;
-    int64_t audit_every;
+    struct {
+        int64_t every; /* steps; 0: none */
+        int frozen;    /* at the weights that the point starts from; 0: none */
+    } audit;
     struct {
         int64_t every;
         bool stop; /* on_mismatch: stop, or continue */
@@ -82,6 +87,9 @@ status point_settle(struct point *p, const struct point_training *usual);
 
 /* ERR_USAGE when fields contradict each other; *culprit then names the field, "training.branch_at". */
 status point_check(const struct point *p, const char **culprit);
+
+/* Where nothing is recomputed there is nothing to audit, whatever the study says. */
+bool point_takes_audits(const struct point *p);
 
 /* `other` stores everything where `p` recomputes, and is otherwise alike: same target, start, micro-batch, storage and
  * arithmetic of the forward, no fault, no replicate. The trunk is alike in its start to the points that branch from it. */

@@ -62,9 +62,10 @@ static status check_schedule(const struct point *p, const char **culprit)
     if (p->certificate.every > steps - (p->scratch ? 0 : p->training.branch_at))
         return WRONG("certificate.every", "certificate every %lld steps: this run would compare nothing; write 1",
                      (long long)p->certificate.every);
-    if (p->audit_every)
-        return WRONG("audit.every", "audit every %lld steps: runs take no audits in this version; write 0",
-                     (long long)p->audit_every);
+    long long before = p->scratch ? 0 : p->training.branch_at, audits = p->audit.every;
+    if (audits && steps / audits == before / audits)
+        return WRONG("audit.every", "audit every %lld steps: it divides no step from %lld to %lld; write less, or 0",
+                     audits, before + 1, steps);
     if (p->verdict.window[0] >= p->verdict.window[1])
         return WRONG("verdict.window", "window [%g, %g]: must begin before it ends", p->verdict.window[0],
                      p->verdict.window[1]);

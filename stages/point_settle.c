@@ -58,6 +58,7 @@ static status plan_memory(struct point *p)
         .reduction_groups = p->training.reduction_groups / p->target.dp,
         .shards = 1, /* every rank keeps the whole optimizer */
         .stale_weights = p->fault.kind == FAULT_STALE_WEIGHTS,
+        .audits = point_takes_audits(p),
         .certificate = true,
     };
     TRY(recompute_plan_make(&plan, &p->recompute, p->model.layers));

@@ -2,7 +2,7 @@
 #include "stages/command.h"
 #include "stages/options.h"
 
-enum { FAULT = OPTION_OWN, GRANULARITY, METHOD, NUM_LAYERS, MODULES, PRECISION, START, ON_MISMATCH };
+enum { FAULT = OPTION_OWN, GRANULARITY, METHOD, NUM_LAYERS, MODULES, PRECISION, START, ON_MISMATCH, AUDIT };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -35,6 +35,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ON_MISMATCH:
         o->on_mismatch = argument;
         return 0;
+    case AUDIT:
+        if (command_integer(&o->audit, argument, "--audit", 0, POINT_AUDITS) != OK)
+            argp_error(state, "%s", status_text());
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -54,6 +58,7 @@ int main(int argc, char **argv)
         {"recompute-modules", MODULES, "LIST", 0, "with selective: core_attn,mlp,layernorm", 1},
         {"recompute-precision", PRECISION, "bf16|fp32", 0, "what a rebuild stores", 1},
         {"on-mismatch", ON_MISMATCH, "stop|continue", 0, "what a recomputed tensor that differs does to the run", 1},
+        {"audit", AUDIT, "N", 0, "compare N gradients at the weights it starts from with those without recompute", 1},
         {"start", START, "branch|scratch", 0, "from the trunk's branch, or from step 0", 1},
         {0}};
     static const struct argp argp = {
@@ -68,7 +73,7 @@ int main(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    struct trainer_options o = {.num_layers = -1};
+    struct trainer_options o = {.num_layers = -1, .audit = -1};
     command_parse(&argp, argc, argv, &o);
     return trainer_main(&o, false, &argc, &argv);
 }

@@ -37,12 +37,6 @@ static double now(void)
 
 /* ---- one step ---- */
 
-/* One micro-batch's tokens and targets, as long as the step's first. */
-struct sequences {
-    int32_t *window, *token, *target;
-    double *loss; /* of all this rank's sequences */
-};
-
 static status read_sequences(struct trainer *t, int64_t step, int64_t first, struct sequences *s)
 {
     const struct point_training *how = &t->point->training;
@@ -58,7 +52,7 @@ static status read_sequences(struct trainer *t, int64_t step, int64_t first, str
     return OK;
 }
 
-static status run_micro_batches(struct trainer *t, int64_t step, struct sequences *s)
+status trainer_micro_batches(struct trainer *t, int64_t step, struct sequences *s)
 {
     const struct point_training *how = &t->point->training;
     int64_t share = trainer_share(t->point), B = how->micro_batch_size;
@@ -98,7 +92,7 @@ static status train_and_reduce(struct trainer *t, int64_t step, struct sequences
     TRY(decoder_begin_step(t->decoder, step, every > 0 && step % every == 0));
     if (trainer_dumps(t, step))
         TRY(dump_begin(&dump, t->decoder));
-    TRY_DONE(run_micro_batches(t, step, s));
+    TRY_DONE(trainer_micro_batches(t, step, s));
     const struct view *gradient = decoder_gradients(t->decoder, &groups);
     TRY_DONE(comm_sum_in_order(t->request->comm, gradient, groups));
     if (dump) {
@@ -119,20 +113,30 @@ static status record_timing(struct trainer *t, int64_t step, double seconds, int
                                                             seconds, "tokens_per_s", (double)tokens / seconds));
 }
 
+static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
+
+/* Seconds are those of the step, without those of its audit. */
 static status train_step(struct trainer *t, struct sequences *s)
 {
     const struct point_training *how = &t->point->training;
     int64_t step = t->step + 1;
-    double started = now();
+    bool audited = t->audit && due(t->point->audit.every, step);
     struct metric metric = {.step = step,
                             .learning_rate = optimizer_lr(&how->rule, step),
                             .tokens = (int64_t)how->global_batch_size * how->sequence_length};
     struct optimizer_state state = decoder_state(t->decoder);
+    if (audited)
+        TRY(trainer_control(t, step, s));
+    double started = now();
     TRY(train_and_reduce(t, step, s));
     TRY(mean_loss(t, s, &metric.loss));
+    double seconds = now() - started;
+    if (audited)
+        TRY(trainer_audit(t, step, false));
+    started = now();
     TRY(optimizer_step(decoder_device(t->decoder), &t->point->model, &how->rule, &state, step, &metric.grad_norm));
     TRY(metric_append(t->series[SERIES_METRICS], &metric));
-    TRY(record_timing(t, step, now() - started, metric.tokens));
+    TRY(record_timing(t, step, seconds + now() - started, metric.tokens));
     t->last_loss = metric.loss;
     t->step = step;
     t->mismatched = certificate_total(t->certificate).mismatched > 0;
@@ -156,8 +160,6 @@ done:
     return st;
 }
 
-static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
-
 static status between_steps(struct trainer *t)
 {
     const struct point *p = t->point;
@@ -178,6 +180,24 @@ static status between_steps(struct trainer *t)
     return OK;
 }
 
+/* The set at the weights that the point starts from, before anything moves them. It leaves no checkpoint: one that is
+ * stopped or killed begins anew, and one that continues from a checkpoint has it behind it. */
+static status audit_start(struct trainer *t, struct sequences *s)
+{
+    const struct point *p = t->point;
+    bool begins = t->step + 1 == t->first_step;
+    for (int i = 1; begins && t->audit && i <= p->audit.frozen; i++) {
+        bool stop = stop_asked;
+        TRY(comm_any(t->request->comm, &stop));
+        if (stop)
+            return FAIL(ERR_STOPPED,
+                        "'%s' stopped before its first step, at audit %d of %d; the same command begins anew", p->name,
+                        i, p->audit.frozen);
+        TRY(trainer_audit_frozen(t, t->step + i, s));
+    }
+    return OK;
+}
+
 static status run_steps(struct trainer *t)
 {
     const struct point_training *how = &t->point->training;
@@ -191,6 +211,7 @@ static status run_steps(struct trainer *t)
     status st = OK;
     if (!s.window || !s.token || !s.target || !s.loss)
         TRY_DONE(FAIL(ERR_MEMORY, "no memory for a micro-batch of %zu tokens", rows));
+    TRY_DONE(audit_start(t, &s));
     while (t->step < how->rule.steps && !(t->mismatched && t->point->certificate.stop)) {
         TRY_DONE(train_step(t, &s));
         TRY_DONE(between_steps(t));

@@ -1,6 +1,6 @@
 /* trainer_internal.h - a run in progress: what trainer.c (the loop), trainer_start.c (from nothing, a branch or a
- * checkpoint to the first step), trainer_files.c (what is written on the way) and trainer_seal.c (from the last step to a
- * record) share.
+ * checkpoint to the first step), trainer_audit.c (audits), trainer_files.c (what is written on the way) and trainer_seal.c
+ * (from the last step to a record) share.
  *
  * All ranks train; rank 0 alone has the run's files. The others have neither live folder nor series, and there a function
  * that only writes does nothing: so the loop reads as one run. Errors need no agreement here, see kernels/comm.h. */
@@ -11,10 +11,10 @@
 #include "data/live.h"
 #include "data/record.h"
 #include "data/shards.h"
-#include "model/decoder.h"
+#include "model/audit.h"
 #include "stages/trainer.h"
 
-enum trainer_series { SERIES_METRICS, SERIES_EVALUATIONS, SERIES_TIMING, SERIES };
+enum trainer_series { SERIES_METRICS, SERIES_EVALUATIONS, SERIES_AUDITS, SERIES_TIMING, SERIES };
 
 struct trainer {
     const struct trainer_request *request;
@@ -25,6 +25,7 @@ struct trainer {
     struct loader train, valid;
     struct certificate *certificate; /* of this rank; once trainer_seal has merged them, rank 0's is that of all */
     struct decoder *decoder;
+    struct audit *audit;          /* the last one; NULL when the point takes none */
     struct live *live;            /* NULL on the other ranks */
     struct jsonl *series[SERIES]; /* NULL on the other ranks */
     int64_t first_step, step;     /* the point's first step; the last one done */
@@ -48,6 +49,26 @@ static inline double trainer_tokens_per_s(const struct trainer *t)
 /* Opens everything and stands before the first step that is not done yet. */
 status trainer_start(struct trainer *t, const struct trainer_request *request);
 void trainer_release(struct trainer *t);
+
+/* ---- steps ---- */
+
+/* One micro-batch's tokens and targets, as long as the step's first. */
+struct sequences {
+    int32_t *window, *token, *target;
+    double *loss; /* of all this rank's sequences */
+};
+
+/* Forward, recompute and backward of this rank's share of step `step`. */
+status trainer_micro_batches(struct trainer *t, int64_t step, struct sequences *s);
+
+/* ---- audits ---- */
+
+/* The step's gradient without recompute, kept for trainer_audit; to be called before the step itself. */
+status trainer_control(struct trainer *t, int64_t step, struct sequences *s);
+/* Measures the step's reduced gradient, before the optimizer uses it, and adds a line to audits.jsonl. */
+status trainer_audit(struct trainer *t, int64_t step, bool frozen);
+/* Both for the data and masks of `step`, at the weights that are there, which it leaves alone. */
+status trainer_audit_frozen(struct trainer *t, int64_t step, struct sequences *s);
 
 /* ---- what is written on the way, by rank 0 ---- */
 

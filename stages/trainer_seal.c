@@ -198,6 +198,8 @@ static status add_members(struct trainer *t, struct record_writer *w)
     TRY(add_json(w, "usage.json", usage_json(t), true));
     TRY(add_series(t, w, SERIES_METRICS, false));
     TRY(add_series(t, w, SERIES_EVALUATIONS, false));
+    if (t->audit)
+        TRY(add_series(t, w, SERIES_AUDITS, false));
     TRY(add_series(t, w, SERIES_TIMING, true));
     TRY(add_certificate(t, w));
     TRY(add_dumps(t, w));

@@ -8,7 +8,7 @@
 #include "stages/state.h"
 #include "stages/trainer_internal.h"
 
-const char *const trainer_series_name[SERIES] = {"metrics.jsonl", "evaluations.jsonl", "timing.jsonl"};
+const char *const trainer_series_name[SERIES] = {"metrics.jsonl", "evaluations.jsonl", "audits.jsonl", "timing.jsonl"};
 
 static status check_ranks(const struct trainer_request *request)
 {
@@ -86,8 +86,11 @@ static status open_decoder(struct trainer *t)
         .draw_seed = p->arithmetic_seed,
         .fault = p->fault,
         .certificate = t->certificate,
+        .audits = point_takes_audits(p),
     };
     TRY(arithmetic_find(&options.arithmetic, p->target.profile));
+    if (options.audits)
+        TRY(audit_new(&t->audit, &p->model, p->training.reduction_groups));
     return decoder_open(&t->decoder, &options);
 }
 
@@ -290,6 +293,7 @@ void trainer_release(struct trainer *t)
         jsonl_close(t->series[i]);
     live_close(t->live);
     decoder_close(t->decoder);
+    audit_free(t->audit);
     certificate_free(t->certificate);
     shard_close(t->shard);
     free(t->configuration);
