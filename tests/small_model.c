@@ -65,13 +65,13 @@ static void draw_tokens(const struct small_model *s, int64_t step, int32_t *toke
         token[i] = (int32_t)(philox_u64(&where, (uint64_t)i) % (uint64_t)s->options.shape.vocab);
 }
 
-void small_part_of_step(struct small_model *s, int64_t step, int64_t first, int64_t count)
+/* Of the sequences first to first + count - 1; gradients are summed over groups into the first. */
+static void run_sequences(struct small_model *s, int64_t step, int64_t first, int64_t count)
 {
     int32_t token[SMALL_SEQUENCES * SMALL_TOKENS], target[SMALL_SEQUENCES * SMALL_TOKENS];
     int64_t B = s->options.micro_batch;
     draw_tokens(s, step, token);
     draw_tokens(s, step + 1000, target);
-    ck_ok(decoder_begin_step(s->decoder, step, true));
     for (int64_t n = first; n < first + count; n += B) {
         const struct batch batch = {token + n * SMALL_TOKENS, target + n * SMALL_TOKENS, n, n - first,
                                     (int32_t)(n / B)};
@@ -82,7 +82,22 @@ void small_part_of_step(struct small_model *s, int64_t step, int64_t first, int6
     struct device *d = decoder_device(s->decoder);
     for (int g = 1; g < groups; g++)
         ck_ok(d->ops->add(d, &group[0], &group[g]));
+}
+
+void small_part_of_step(struct small_model *s, int64_t step, int64_t first, int64_t count)
+{
+    ck_ok(decoder_begin_step(s->decoder, step, true));
+    run_sequences(s, step, first, count);
     ck_ok(decoder_end_step(s->decoder));
+}
+
+struct control_proof small_control(struct small_model *s, int64_t step)
+{
+    struct control_proof proof;
+    ck_ok(decoder_control_begin(s->decoder, step));
+    run_sequences(s, step, 0, SMALL_SEQUENCES);
+    decoder_control_end(s->decoder, &proof);
+    return proof;
 }
 
 void small_step(struct small_model *s, int64_t step) { small_part_of_step(s, step, 0, SMALL_SEQUENCES); }

@@ -30,6 +30,9 @@ void small_step(struct small_model *s, int64_t step);
 /* The same of sequences first to first + count - 1 of the global batch: what one of several ranks does. */
 void small_part_of_step(struct small_model *s, int64_t step, int64_t first, int64_t count);
 
+/* The step's control, for options with audits: before the step itself, or without it. */
+struct control_proof small_control(struct small_model *s, int64_t step);
+
 /* Moves the weights a little, so that the weights of two steps differ. */
 void small_optimizer_step(struct small_model *s, int64_t step);
 
