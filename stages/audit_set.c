@@ -57,7 +57,7 @@ static struct audit_sums sums_of(const struct chosen *c, int audit, int layer)
 static struct audit_measures mean_measures(const struct chosen *c, int layer)
 {
     enum { MEASURES = sizeof(struct audit_measures) / sizeof(double) };
-    double mean[MEASURES] = {0};
+    double sum[MEASURES] = {0};
     struct audit_measures out;
     for (int i = 0; i < c->count; i++) {
         const struct audit_sums sums = sums_of(c, i, layer);
@@ -65,9 +65,11 @@ static struct audit_measures mean_measures(const struct chosen *c, int layer)
         double x[MEASURES];
         memcpy(x, &one, sizeof x);
         for (int m = 0; m < MEASURES; m++)
-            mean[m] += x[m] / c->count;
+            sum[m] += x[m];
     }
-    memcpy(&out, mean, sizeof out);
+    for (int m = 0; m < MEASURES; m++)
+        sum[m] /= c->count;
+    memcpy(&out, sum, sizeof out);
     return out;
 }
 

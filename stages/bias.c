@@ -108,6 +108,28 @@ static status flip(double *p, const double *block, int count, int width)
     return OK;
 }
 
+/* ---- how many ---- */
+
+/* The smallest number, at least `least`, from which on `enough` holds; NaN: beyond MOST. */
+enum { MOST = 1 << 20 };
+typedef bool enough_test(const void *self, int n);
+
+static double smallest_enough(enough_test *enough, const void *self, int least)
+{
+    int low = least - 1, high = MOST; /* low is not enough, high is not known to be */
+    while (high - low > 1) {
+        int n = low + (high - low) / 2;
+        if (enough(self, n))
+            high = n;
+        else
+            low = n;
+    }
+    return high < MOST ? high : NAN;
+}
+
+/* Fewer signs cannot reach 5 %. */
+enum { FEWEST = 6 };
+
 /* ---- a mean ---- */
 
 /* Standard errors that a two-sided 5 % test needs to find an effect with the wanted power. */
@@ -125,6 +147,16 @@ static void sum_blocks(double *sum, double *mean, const double *x, int n, int bl
     }
 }
 
+struct spread {
+    double mean, deviation; /* of one block */
+};
+
+static bool finds_mean(const void *self, int blocks)
+{
+    const struct spread *s = self;
+    return errors_wanted(blocks - 1) * s->deviation <= fabs(s->mean) * sqrt(blocks);
+}
+
 static void judge_mean(struct bias_test *out, const double *mean, int blocks, int block)
 {
     double centre = 0, squares = 0;
@@ -138,9 +170,8 @@ static void judge_mean(struct bias_test *out, const double *mean, int blocks, in
     out->high = out->estimate + half;
     out->t = error > 0 ? out->estimate / error : NAN;
     out->detectable = errors_wanted(blocks - 1) * error;
-    double wanted = errors_wanted(1e6) * errors_wanted(1e6) * variance / (out->estimate * out->estimate);
-    /* 6 blocks are the fewest whose signs reach 5 %. */
-    out->needed = out->estimate == 0 ? NAN : block * fmax(6, ceil(wanted));
+    const struct spread spread = {out->estimate, sqrt(variance)};
+    out->needed = out->estimate == 0 ? NAN : block * smallest_enough(finds_mean, &spread, FEWEST);
 }
 
 status bias_mean(struct bias_test *out, const double *x, int n, int block)
@@ -228,24 +259,45 @@ static void jackknife(struct bias_test *out, const struct products *g, const dou
 
 static double length(double square) { return square < 0 ? 0 : sqrt(square); }
 
+/* What chance does to the squared size. */
+struct chance {
+    double square; /* of a product of two errors */
+    double square_found;
+    int k;
+};
+
+/* The smallest U with U >= z_0.95 s + z_0.8 sqrt(4 v U / n + s^2): s is the deviation of the estimate without a constant
+ * part, v the variance of an error along one that is there, taken as equal in all k directions. */
+static double detectable_square(const struct chance *c, int n)
+{
+    double s_s = 2 * c->square / n / (n - 1), v = sqrt(c->square / c->k);
+    double a = student_quantile(1 - LEVEL, n - 1) * sqrt(s_s), z = student_quantile(POWER, n - 1);
+    double half = a + 2 * z * z * v / n;
+    return half + sqrt(half * half - a * a + z * z * s_s);
+}
+
+static bool finds_constant(const void *self, int n)
+{
+    const struct chance *c = self;
+    return detectable_square(c, n) <= c->square_found;
+}
+
 static void judge_constant(struct bias_test *out, const struct products *g, const double *scale_square, int k)
 {
     int n = g->n;
-    double scale = 0, chance = chance_square(g);
+    double scale = 0;
+    const struct chance chance = {chance_square(g), g->total / n / (n - 1), k};
     for (int i = 0; i < n; i++)
         scale += scale_square[i];
-    double square = g->total / n / (n - 1);
-    double wanted = student_quantile(1 - LEVEL, 1e6) + student_quantile(POWER, 1e6);
-    if (square > 0)
-        out->needed = fmax(6, ceil(0.5 + sqrt(0.25 + 2 * chance * wanted * wanted / square / square)));
+    if (chance.square_found > 0)
+        out->needed = smallest_enough(finds_constant, &chance, FEWEST);
     if (!(scale > 0))
         return;
     jackknife(out, g, scale_square, scale, k);
     out->estimate = length(out->estimate);
     out->low = length(out->low);
     out->high = length(out->high);
-    wanted = student_quantile(1 - LEVEL, n - 1) + student_quantile(POWER, n - 1);
-    out->detectable = sqrt(wanted * sqrt(2 * chance / n / (n - 1)) * n / scale);
+    out->detectable = sqrt(detectable_square(&chance, n) * n / scale);
 }
 
 status bias_constant(struct bias_test *out, const double *s, int n, int k, const double *scale_square)

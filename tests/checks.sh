@@ -46,6 +46,12 @@ identical() {
     ! grep -E '"(differs|only_a|only_b)"' <<<"$members"
 }
 
+# differing A B: the members of two records that differ, measured ones aside, in a line; leaves diff.json.
+differing() {
+    "$bin/rematch-diff" "$1" "$2" -o "$scratch/diff.rematch.tar" --json >"$scratch/diff.json" &&
+        sed -n '/"members": {/,/}/s/^ *"\(.*\)": "\(differs\|only_a\|only_b\)",*$/\1/p' "$scratch/diff.json" | xargs
+}
+
 checks_end() {
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]

@@ -46,11 +46,6 @@ says_once() {
 }
 
 # ---- the same bits ----
-# differing A B: the members that differ, measured ones aside, in a line.
-differing() {
-    "$bin/rematch-diff" "$1" "$2" -o "$scratch/diff.rematch.tar" --json >"$scratch/diff.json" &&
-        sed -n '/"members": {/,/}/s/^ *"\(.*\)": "\(differs\|only_a\|only_b\)",*$/\1/p' "$scratch/diff.json" | xargs
-}
 # same_bits DP NAME [MEMBERS]: the point has the bits of one rank, but for the configuration, which says how many there are.
 same_bits() {
     local members

@@ -128,6 +128,11 @@ START_TEST(request_adds_what_it_asks_for)
     ck_assert_uint_eq(more.optimizer, 3 * 4 * ((n + 2) / 3));
     ck_assert_int_eq(more.head_chunk, 64);
     ck_assert_uint_eq(more.scratch, plain.scratch + 2 * n - 64 * 256 * 6);
+    /* The control of an audit is one gradient more, and no activation. */
+    q.audits = true;
+    struct memory_plan audited = plan_of(&q, NULL, NULL, -1, NULL);
+    ck_assert_uint_eq(audited.gradients, more.gradients + plain.gradients);
+    ck_assert_uint_eq(audited.total, more.total + plain.gradients);
 }
 END_TEST
 

@@ -46,6 +46,8 @@ static struct point full_point(void)
     p.dump_step[0] = 1;
     p.dump_step[1] = 999;
     p.dump_steps = 2;
+    p.audit.every = 14;
+    p.audit.frozen = 15;
     p.certificate.every = 13;
     p.verdict.margin = 0.02;
     p.verdict.grad_norm_margin = 0.06;

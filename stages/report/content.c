@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stages/report/audit.h"
 #include "stages/report/log.h"
 #include "stages/report/words.h"
 
@@ -446,6 +447,7 @@ void content_write(struct document *d, const struct report *r)
         write_pairs(d, r, false, "What recompute did: against the same target's r0");
     write_pairs(d, r, true, "What everything did: against the baseline");
     write_policies(d, r);
+    audit_section(d, r);
     if (!records)
         return;
     write_costs(d, r);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "stages/report/audit.h"
 #include "stages/report/content.h"
 #include "stages/report/log.h"
 #include "stages/report/words.h"
@@ -280,6 +281,7 @@ void content_findings(struct document *d, const struct report *r)
     find_failures(d, r);
     find_exact(d, r);
     find_exceptions(d, r);
+    audit_findings(d, r);
     find_targets(d, r);
     log_findings(d, r);
     document_list_end(d);

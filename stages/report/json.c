@@ -1,3 +1,4 @@
+#include "stages/report/audit.h"
 #include "stages/report/log.h"
 #include "stages/report/words.h"
 
@@ -137,6 +138,7 @@ static json_t *run_json(const struct report *r, const struct run *run)
     json_object_set_new(object, "planned_steps", json_integer(p->training.rule.steps));
     json_object_set_new(object, "log", run->log ? log_json(run) : json_null());
     json_object_set_new(object, "certificate", known ? certificate_json(run) : json_null());
+    json_object_set_new(object, "audits", audit_json(run));
     json_object_set_new(object, "cause", json_null());
     json_object_set_new(object, "against", contrast_json(r, &run->against));
     json_object_set_new(object, "against_baseline", contrast_json(r, &run->against_baseline));

@@ -1,3 +1,4 @@
+#include "stages/report/audit.h"
 #include "stages/report/log.h"
 
 #include <math.h>
@@ -155,6 +156,7 @@ static status load_record(struct run *run, const char *path)
     TRY_DONE(read_result(&run->result, record));
     TRY_DONE(read_usage(&run->usage, record));
     TRY_DONE(read_timing(run, record));
+    TRY_DONE(audit_load(run, record));
     TRY_DONE(read_json(&run->environment, record, "environment.json"));
     TRY_DONE(read_json(&run->plans, record, "plans.json"));
     run->expected_count = report_expected_count(&run->point, run->metric, run->metrics);
@@ -326,6 +328,7 @@ void report_free(struct report *r)
         json_decref(run->environment);
         json_decref(run->plans);
         log_free(run->log);
+        audit_unload(run->audits);
     }
     for (int i = 0; i < r->recommendations; i++)
         free(r->recommendation[i].why);

@@ -55,7 +55,8 @@ struct run_usage {
     double seconds, tokens_per_s;
 };
 
-struct run_log; /* stages/report/log.h */
+struct run_log;    /* stages/report/log.h */
+struct run_audits; /* stages/report/audit.h */
 
 struct run {
     struct point point;
@@ -71,7 +72,8 @@ struct run {
     struct run_result result;
     struct run_usage usage;
     json_t *environment, *plans;
-    struct run_log *log; /* of a run that is known from another trainer's log alone; NULL: from a record */
+    struct run_log *log;       /* of a run that is known from another trainer's log alone; NULL: from a record */
+    struct run_audits *audits; /* NULL: the point takes none */
     struct contrast against, against_baseline;
 };
 
