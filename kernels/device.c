@@ -22,11 +22,16 @@ status device_open(struct device **out, const char *backend, int threads, size_t
     *out = NULL;
     const struct ops *ops;
     TRY(ops_find(backend, &ops));
+    if (threads <= 0)
+        threads = omp_get_max_threads();
+    if (threads > DEVICE_THREADS)
+        return FAIL(ERR_USAGE, "%d threads: at most %d; set OMP_NUM_THREADS to the cores of this machine", threads,
+                    DEVICE_THREADS);
     struct device *d = calloc(1, sizeof *d);
     if (!d)
         return FAIL(ERR_MEMORY, "no memory for a device");
     d->ops = ops;
-    d->threads = threads > 0 ? threads : omp_get_max_threads();
+    d->threads = threads;
     if (arena_bytes) {
         void *arena =
             mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

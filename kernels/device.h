@@ -16,7 +16,7 @@
 
 struct ops;
 
-enum { DEVICE_ALIGNMENT = 256, DEVICE_GUARD_BYTES = 256 };
+enum { DEVICE_ALIGNMENT = 256, DEVICE_GUARD_BYTES = 256, DEVICE_THREADS = 1024 };
 
 /* 0xFF in every byte: NaN in BF16, F32 and F64. */
 enum { DEVICE_POISON = 0xFF, DEVICE_GUARD = 0xA5 };
@@ -38,7 +38,7 @@ struct device {
     struct plan_node *plans;
 };
 
-/* "cpu" or "reference"; `threads` 0 takes OpenMP's default. arena_bytes 0 opens a device that can only make plans. */
+/* "cpu" or "reference"; `threads` 0 takes OpenMP's default, ERR_USAGE beyond DEVICE_THREADS. arena_bytes 0 opens a device that can only make plans. */
 status device_open(struct device **out, const char *backend, int threads, size_t arena_bytes);
 void device_close(struct device *d);
 

@@ -91,6 +91,17 @@ START_TEST(arena_refuses_more_than_planned)
 }
 END_TEST
 
+START_TEST(a_device_refuses_more_threads_than_any_machine_has)
+{
+    struct device *d;
+    ck_assert_int_eq(device_open(&d, "reference", DEVICE_THREADS + 1, 0), ERR_USAGE);
+    ck_said("OMP_NUM_THREADS");
+    ck_assert_ptr_null(d);
+    ck_ok(device_open(&d, "reference", DEVICE_THREADS, 0));
+    device_close(d);
+}
+END_TEST
+
 /* ---- resident memory of a real process follows the plan ---- */
 
 static long resident_bytes(void)
@@ -158,6 +169,7 @@ int main(void)
         {every_planned_byte_is_written, COUNT(written)},
         {guards_tell_a_write_beside_a_span, 1},
         {arena_refuses_more_than_planned, 1},
+        {a_device_refuses_more_threads_than_any_machine_has, 1},
         {resident_memory_follows_the_plan, 5},
         {stored_activations_fall_by_a_layer_as_planned, 1},
     };

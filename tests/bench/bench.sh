@@ -8,7 +8,7 @@
 # are: oneDNN as peer_onednn, which make builds when it finds the headers; PyTorch where tests/venv.sh can make it a place.
 # All models together take 10 GiB.
 #
-# Groups: peak gemm attention step torch gpt2 files recompute certificate head arithmetic profile
+# Groups: peak gemm attention step recompute certificate head arithmetic profile files gpt2 torch
 set -euo pipefail
 
 build=${1:?which build folder?}
