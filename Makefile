@@ -2,6 +2,7 @@
 #
 #   make deps | make | make study | make check | make parity | make bench | make lint | make install PREFIX=/usr/local DESTDIR=
 #   ONLY=gemm,step ROUNDS=3 THREADS=1   a part of the benchmark, fewer rounds, on one thread
+#   make calibrate  how often verdicts are wrong, into tests/verdict/RESULTS.md      make crosscheck  statistics against Python's
 #   SANITIZE=1  ASan and UBSan      DEBUG=1  -O1 -g      SHORT=1  check without the tests that train whole studies      V=1  say the commands
 
 .DEFAULT_GOAL := all
@@ -38,13 +39,14 @@ LIBRARY := $(if $(SANITIZE),tests/sanitize/mpi.c) $(wildcard kernels/*.c kernels
 	$(filter-out $(PROGRAMS:%=stages/%.c),$(wildcard stages/*.c))
 OBJECTS := $(LIBRARY:%.c=$B/obj/%.o) $(foreach i,$(ISAS),$(SIMD:%.c=$B/obj/%.$i.o))
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
-TEST_SUPPORT := $(filter-out tests/test_%.c,$(wildcard tests/*.c))
+CALIBRATION := tests/verdict/calibrate.c tests/verdict/figures.c
+TEST_SUPPORT := $(filter-out tests/test_%.c $(CALIBRATION),$(wildcard tests/*.c tests/verdict/*.c))
 
 # Whole studies in seconds of training; SHORT=1 leaves them out.
 LONG_TESTS := tests/test_study.sh tests/test_kill.sh
 SCRIPT_TESTS := $(filter-out $(if $(SHORT),$(LONG_TESTS)),$(wildcard tests/test_*.sh))
 
-.PHONY: all tests deps study check run-tests parity bench run-bench lint install clean
+.PHONY: all tests deps study check run-tests parity bench run-bench calibrate crosscheck lint install clean
 all: $(PROGRAMS:%=$B/bin/rematch-%)
 
 $B/obj/%.o: %.c Makefile
@@ -120,6 +122,16 @@ parity: deps
 	$(FRESH) all $B/tests/parity/parity
 	@tests/parity/parity.sh $B
 
+# The one output that is committed: a table of measured error rates.
+calibrate: deps
+	$(FRESH) $B/tests/verdict/calibrate
+	$B/tests/verdict/calibrate tests/verdict/RESULTS.md
+
+# Against scipy, statsmodels and arch, which tests/venv.sh fetches; not a part of check.
+crosscheck: deps
+	$(FRESH) $B/tests/verdict/figures
+	@tests/verdict/crosscheck.sh $B
+
 C_FILES = $(wildcard $(foreach r,kernels kernels/* kernels/*/* data model stages stages/* tests tests/*,$r/*.c $r/*.h))
 SCRIPTS = $(wildcard pipelines/*.sh data/*.sh slurm/*.sh tests/*.sh tests/*/*.sh) .ci/run
 
@@ -146,4 +158,4 @@ clean:
 	rm -rf build
 
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$B/obj/stages/%.d) $(TESTS:%=$B/obj/tests/%.d) \
-	$(TEST_SUPPORT:%.c=$B/obj/%.d) $B/obj/tests/parity/parity.d $(BENCH_OBJECTS:.o=.d)
+	$(TEST_SUPPORT:%.c=$B/obj/%.d) $B/obj/tests/parity/parity.d $(BENCH_OBJECTS:.o=.d) $(CALIBRATION:%.c=$B/obj/%.d)

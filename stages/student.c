@@ -59,24 +59,33 @@ double student_cdf(double t, double dof)
     return t > 0 ? 1 - tail : tail;
 }
 
+static double student_density(double t, double dof)
+{
+    return exp(log_gamma_ratio(dof / 2) - (dof + 1) / 2 * log1p(t * t / dof)) / sqrt(dof * M_PI);
+}
+
 double student_quantile(double p, double dof)
 {
     if (p == 0.5)
         return 0;
-    /* Bisection in the lower tail, where the distribution function keeps its relative precision. */
+    /* In the lower tail, where the distribution function keeps its relative precision. Newton's steps from within a
+     * bracket; one that leaves it is replaced by its middle. */
     double tail = p < 0.5 ? p : 1 - p, low = -1, high = 0;
     while (student_cdf(low, dof) > tail) {
         high = low;
         low *= 2;
     }
-    for (;;) {
-        double middle = low + (high - low) / 2;
-        if (middle <= low || middle >= high)
-            break;
-        if (student_cdf(middle, dof) < tail)
-            low = middle;
+    double t = low + (high - low) / 2;
+    for (int i = 0; i < 200 && low < t && t < high; i++) {
+        double excess = student_cdf(t, dof) - tail;
+        if (excess < 0)
+            low = t;
         else
-            high = middle;
+            high = t;
+        double next = t - excess / student_density(t, dof);
+        if (fabs(next - t) <= 1e-15 * fabs(t))
+            break;
+        t = next > low && next < high ? next : low + (high - low) / 2;
     }
-    return p < 0.5 ? high : -high;
+    return p < 0.5 ? t : -t;
 }

@@ -96,7 +96,9 @@ static void add_metrics(struct record_writer *w, const struct synthetic_run *run
     for (int64_t step = first; step <= last; step++) {
         double own = run->noise * noise_at(digest_mix((uint64_t)run->name[0] + strlen(run->name)), step);
         struct metric m = {.step = step, .learning_rate = 1e-3, .tokens = 256};
-        m.loss = 2 + 3 * exp(-(double)step / 60) + 0.05 * noise_at(1, step) + run->gap + own;
+        m.loss = 2 + 3 * exp(-(double)step / 60) + 0.05 * noise_at(1, step) + own;
+        m.loss += (step < run->gap_step ? 0 : run->gap) + run->drift * (double)(step - FIRST);
+        m.loss *= run->factor != 0 ? run->factor : 1;
         m.grad_norm = 0.8 * exp(0.2 * noise_at(2, step) + own);
         if (step == run->nan_step || (run->nan_on && step > run->nan_step))
             m.loss = NAN;

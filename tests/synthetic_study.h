@@ -17,6 +17,9 @@ struct synthetic_run {
     unsigned modules;                              /* not 0: selective */
     bool baseline, scratch, absent, too_large;
     double gap, noise;             /* added to each loss: nat; and its own noise */
+    int64_t gap_step;              /* the gap begins here; 0: from the first step */
+    double drift;                  /* nat a step from the branch on */
+    double factor;                 /* what the log makes of losses; 0: 1 */
     int64_t nan_step;              /* the loss of this step is NaN; 0: none */
     bool nan_on;                   /* and of all that follow */
     int64_t stops_at;              /* last step; 0: the study's */

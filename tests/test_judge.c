@@ -1,4 +1,6 @@
 /* Reports, what is judged: certificates, comparisons of runs, recommendations. */
+#include <math.h>
+
 #include "stages/report/report.h"
 #include "stages/report/words.h"
 #include "tests/suite.h"
@@ -276,6 +278,85 @@ START_TEST(missing_baseline_is_an_error)
 }
 END_TEST
 
+/* ---- what stands beside the verdicts ---- */
+
+/* A loss that is logged twice as high is no difference of training, and everything that says DIFFERS or harm says so. */
+START_TEST(doubled_loss_looks_like_one)
+{
+    struct report r;
+    struct synthetic_run runs[2], run = demo_runs[R0];
+    run.factor = 2;
+    struct synthetic_study study = two_runs(runs, &run);
+    synthetic_study_judge(&r, &study);
+    const struct contrast *c = &r.run[1].against_baseline;
+    ck_assert_int_eq(c->metric[METRIC_LOSS].likeness.kind, LIKENESS_FACTOR);
+    ck_assert_double_eq(c->metric[METRIC_LOSS].likeness.value, 2);
+    ck_contains(c->metric[METRIC_LOSS].pair.reason, "looks like: a factor of 2");
+    ck_assert_int_eq(c->metric[METRIC_GRAD_NORM].likeness.kind, LIKENESS_NONE);
+    ck_assert_int_eq(c->metric[METRIC_LOSS].pair_price.steps, 0);
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(onset_is_where_the_gap_begins)
+{
+    struct report r;
+    struct synthetic_run runs[2], run = demo_runs[R0];
+    run.gap = 0.05;
+    run.gap_step = 120;
+    struct synthetic_study study = two_runs(runs, &run);
+    synthetic_study_judge(&r, &study);
+    const struct onset *onset = &r.run[1].against_baseline.metric[METRIC_LOSS].onset;
+    ck_assert(onset->found);
+    ck_assert_int_eq(onset->first_bits, FIRST);
+    ck_assert_int_eq(onset->step, 120);
+    ck_assert_int_le(onset->low, 120);
+    ck_assert_int_ge(onset->high, 120);
+    ck_assert_double_eq_tol(onset->after - onset->before, 0.05, 0.001);
+    report_free(&r);
+}
+END_TEST
+
+/* The price is in steps and runs beyond those that there are; device hours at the speed so far: 256 tokens a step. */
+START_TEST(undecided_has_a_price)
+{
+    struct report r;
+    struct synthetic_run runs[2], run = demo_runs[R0];
+    run.noise = 0.3;
+    struct synthetic_study study = two_runs(runs, &run);
+    synthetic_study_judge(&r, &study);
+    const struct contrast *c = &r.run[1].against_baseline;
+    const struct judgement *pair = &c->metric[METRIC_LOSS].pair;
+    ck_assert_int_eq(pair->verdict, VERDICT_UNDECIDED);
+    const struct price *price = &c->metric[METRIC_LOSS].pair_price;
+    ck_assert_int_eq(price->steps, (int64_t)ceil(BRANCHED * ((double)pair->steps_needed / (BRANCHED / 2) - 1)));
+    ck_assert_double_eq_tol(price->hours, 2 * price->steps * 256.0 / SYNTHETIC_SPEED / 3600, 1e-4);
+    ck_assert_int_eq(c->metric[METRIC_LOSS].policy_price.runs, 0); /* no spread is known */
+    report_free(&r);
+
+    synthetic_study_judge(&r, &demo); /* 3 baseline runs, 1 of r0: 2 a side are enough */
+    c = &r.run[R0].against_baseline;
+    ck_assert_int_eq(c->metric[METRIC_LOSS].policy.runs_needed, 2);
+    ck_assert_int_eq(c->metric[METRIC_LOSS].policy_price.runs, 1);
+    ck_assert_double_eq_tol(c->metric[METRIC_LOSS].policy_price.hours, BRANCHED * 256.0 / SYNTHETIC_SPEED / 3600,
+                            1e-12);
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(gates_stand_beside_the_verdict)
+{
+    struct report r;
+    synthetic_study_judge(&r, &demo);
+    const struct contrast *c = &r.run[FAULT].against_baseline;
+    ck_assert_int_eq(c->preset[PRESET_NATS].outcome, PRESET_FAILS);
+    ck_assert_int_eq(c->preset[PRESET_MEAN_REL_2].outcome, PRESET_FAILS); /* 0.05 of 2.1 to 3.3 */
+    ck_assert_int_eq(c->preset[PRESET_LAST_STEP_5].outcome, PRESET_PASSES);
+    ck_assert_int_eq(c->preset[PRESET_RCP].outcome, PRESET_FAILS); /* 1 run against 3 */
+    report_free(&r);
+}
+END_TEST
+
 /* ---- recommendations ---- */
 
 START_TEST(recommendation_is_the_fewest_harmless_layers)
@@ -349,6 +430,10 @@ int main(void)
         {incomparable_runs_are_refused, 1},
         {changed_plan_is_refused, 1},
         {missing_baseline_is_an_error, 1},
+        {doubled_loss_looks_like_one, 1},
+        {onset_is_where_the_gap_begins, 1},
+        {undecided_has_a_price, 1},
+        {gates_stand_beside_the_verdict, 1},
         {recommendation_is_the_fewest_harmless_layers, 1},
         {fail_on_finds_verdicts_and_mismatches, 1},
     };

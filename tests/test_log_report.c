@@ -151,6 +151,28 @@ START_TEST(small_gap_agrees_and_a_large_one_differs)
 }
 END_TEST
 
+/* A log that sums over two ranks, printed to 4 digits beside one of 7: no difference of training. */
+START_TEST(doubled_log_looks_like_one)
+{
+    struct report r;
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    fprintf(out, "step,loss\n");
+    for (int i = 1; i <= 200; i++)
+        fprintf(out, "%d,%.3f\n", i, 2 * (5 - i / 1000.0));
+    fclose(out);
+    ck_ok(compare(&r, noisy_log("single.csv", 200, 0, 1), small_log_write("doubled.csv", text, size)));
+    ck_contains(pair(&r, METRIC_LOSS)->reason, "looks like: a factor of 2");
+    ck_assert_double_eq_tol(log_resolution(&r.run[1], METRIC_LOSS), 1e-3, 1e-12);
+    ck_assert_double_eq_tol(log_resolution(&r.run[0], METRIC_LOSS), 1e-6, 1e-12);
+    ck_assert_int_eq(r.run[1].against_baseline.metric[METRIC_GRAD_NORM].onset.first_bits, 0); /* one has no norms */
+    ck_assert_int_eq(r.run[1].against_baseline.preset[PRESET_MEAN_REL_1].outcome, PRESET_NOT_APPLICABLE);
+    free(text);
+    report_free(&r);
+}
+END_TEST
+
 START_TEST(nan_in_the_candidate_differs)
 {
     struct report r;
@@ -373,6 +395,7 @@ int main(void)
         {one_unit_of_the_last_place_is_a_difference, 1},
         {record_and_its_print_are_identical, 1},
         {small_gap_agrees_and_a_large_one_differs, 1},
+        {doubled_log_looks_like_one, 1},
         {nan_in_the_candidate_differs, 1},
         {held_out_means_have_a_gap_and_no_verdict, 1},
         {bits_are_judged_in_nats, 1},

@@ -156,12 +156,93 @@ START_TEST(policies_count_equal_weights_once)
 }
 END_TEST
 
+/* ---- drift and corrections ---- */
+
+static void make_five(struct synthetic_run runs[5])
+{
+    runs[0] = demo_runs[BASELINE], runs[1] = demo_runs[A1], runs[2] = demo_runs[A2], runs[3] = demo_runs[R0];
+    runs[4] = demo_runs[R0];
+    runs[4].name = "l40s-r0-a1";
+    runs[4].replicate = "a1";
+    runs[4].weights = NULL;
+}
+
+/* 2e-5 nat a step over 75 steps stays inside the margin, and outside what the baseline's runs show. The gap is
+ * 0.001 + 2e-5 (t - 51) at step t, and reaches 0.01 at step 501. */
+START_TEST(policies_that_drift_name_the_horizon)
+{
+    struct report r;
+    struct synthetic_run runs[5];
+    make_five(runs);
+    runs[3].drift = runs[4].drift = 2e-5;
+    for (int i = 0; i < 5; i++)
+        runs[i].noise = 1e-5;
+    runs[1].drift = 1e-7, runs[2].drift = -2e-7;
+    struct synthetic_study study = {"five", LAST, FIRST - 1, runs, 5};
+    synthetic_study_judge(&r, &study);
+    const struct judgement *policy = &r.run[3].against_baseline.metric[METRIC_LOSS].policy;
+    ck_assert_int_eq(policy->verdict, VERDICT_DRIFTING);
+    ck_assert_double_eq_tol(policy->drift.slope, 2e-5, 4e-7);
+    ck_assert_int_ge(policy->drift.horizon, 480);
+    ck_assert_int_le(policy->drift.horizon, 522);
+    ck_assert_int_eq(report_fail_on(&r, "DRIFTING"), ERR_RESULT);
+    ck_assert_int_eq(r.recommendation[1].run, -1);
+    ck_contains(r.recommendation[1].why, "loss DRIFTING from h800-r0");
+    report_free(&r);
+}
+END_TEST
+
+/* 5 runs: pairs h800-a1, -a2, r0 and r0-a1 against the baseline, r0-a1 against r0 too, each with 3 metrics. The policy is
+ * compared once, however many runs it has: 3 metrics, of which 2 have slopes. */
+START_TEST(tests_are_counted_once)
+{
+    struct report r;
+    struct synthetic_run runs[5];
+    make_five(runs);
+    struct synthetic_study study = {"five", LAST, FIRST - 1, runs, 5};
+    synthetic_study_judge(&r, &study);
+    ck_assert_int_eq(r.multiplicity[TESTS_DIFFERS].tests, r.multiplicity[TESTS_AGREES].tests);
+    ck_assert_int_eq(r.multiplicity[TESTS_AGREES].tests, 5 * GAP_METRICS);
+    ck_assert_int_eq(r.multiplicity[TESTS_EQUIVALENT].tests, 3);
+    ck_assert_int_eq(r.multiplicity[TESTS_DIVERGED].tests, 5);
+    const struct contrast *first = &r.run[3].against_baseline, *again = &r.run[4].against_baseline;
+    for (int m = 0; m < GAP_METRICS; m++)
+        ck_assert_double_eq(first->metric[m].policy.inside.adjusted, again->metric[m].policy.inside.adjusted);
+    report_free(&r);
+}
+END_TEST
+
+/* A policy that is EQUIVALENT by itself at p = 0.04 is not when it is one of three. */
+START_TEST(policies_say_only_what_survives)
+{
+    struct report r;
+    struct synthetic_run runs[5];
+    make_five(runs);
+    runs[1].gap = 0.0035, runs[2].gap = -0.0035, runs[3].gap = 0.001, runs[4].gap = 0.0015;
+    struct synthetic_study study = {"five", LAST, FIRST - 1, runs, 5};
+    synthetic_study_judge(&r, &study);
+    const struct judgement *policy = &r.run[3].against_baseline.metric[METRIC_LOSS].policy;
+    ck_assert_double_lt(policy->inside.p, 0.05);
+    ck_assert_double_gt(policy->inside.adjusted, 0.05);
+    ck_assert_int_eq(policy->verdict, VERDICT_INCONCLUSIVE);
+    ck_contains(policy->reason, "EQUIVALENT alone");
+    ck_contains(policy->reason, "3 tests");
+    report_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     const struct suite_test tests[] = {
-        {replicates_differ_in_nothing_else, 1}, {files_with_one_name_are_replicates, 1},
-        {policies_count_runs_of_a_family, 1},   {policies_with_replicates_decide, 1},
-        {policies_never_mix_floors, 1},         {policies_count_equal_weights_once, 1},
+        {replicates_differ_in_nothing_else, 1},
+        {files_with_one_name_are_replicates, 1},
+        {policies_count_runs_of_a_family, 1},
+        {policies_with_replicates_decide, 1},
+        {policies_never_mix_floors, 1},
+        {policies_count_equal_weights_once, 1},
+        {policies_that_drift_name_the_horizon, 1},
+        {tests_are_counted_once, 1},
+        {policies_say_only_what_survives, 1},
     };
     return suite_run("policy", tests, COUNT(tests));
 }

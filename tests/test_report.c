@@ -26,7 +26,7 @@ START_TEST(json_has_the_whole_schema)
     json_t *json;
     synthetic_study_judge(&r, &demo);
     ck_ok(report_json(&json, &r));
-    has_keys(json, "study points recommendation");
+    has_keys(json, "study points recommendation tests");
     json_t *points = json_object_get(json, "points");
     ck_assert_uint_eq(json_array_size(points), DEMO_RUNS);
     for (int i = 0; i < DEMO_RUNS; i++)
@@ -45,8 +45,17 @@ START_TEST(json_has_the_whole_schema)
     has_keys(against, "point loss held_out grad_norm");
     json_t *loss = json_object_get(against, "loss");
     has_keys(loss, "pair policy margin");
-    has_keys(json_object_get(loss, "pair"), "verdict gap low high detectable");
-    has_keys(json_object_get(loss, "policy"), "verdict gap low high detectable replicates repeats floor");
+    has_keys(
+        json_object_get(loss, "pair"),
+        "verdict gap low high detectable effective first_step last_step reason inside outside price onset looks_like "
+        "error");
+    has_keys(json_object_get(loss, "policy"),
+             "verdict gap low high detectable replicates repeats floor runs_needed reason inside outside drift price");
+    has_keys(json_object_get(json_object_get(loss, "pair"), "inside"), "p holm");
+    has_keys(json_object_get(json_object_get(loss, "pair"), "error"), "batch_means newey_west block_bootstrap block");
+    has_keys(json_object_get(against, "presets"),
+             "nats-0.02 mean-rel-1 mean-rel-2 xpu-gpu megatron-approx last-step-5 rcp");
+    has_keys(json_object_get(json, "tests"), "DIFFERS AGREES EQUIVALENT");
     ck_assert_str_eq(json_string_value(json_object_get(fault, "fault")), "rng-redrawn");
     ck_assert(json_is_null(json_object_get(fault, "cause")));
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(points, A1), "replicate")), "a1");
@@ -95,7 +104,7 @@ START_TEST(stable_json_leaves_out_what_is_measured)
     char *full = json_text_of(&r);
     r.stable = true;
     char *stable = json_text_of(&r);
-    static const char *const measured[] = {"tokens_per_s", "peak_bytes", "\"seconds\"", "environment"};
+    static const char *const measured[] = {"tokens_per_s", "peak_bytes", "\"seconds\"", "environment", "device_hours"};
     for (int i = 0; i < COUNT(measured); i++) {
         ck_contains(full, measured[i]);
         ck_assert_ptr_null(strstr(stable, measured[i]));
@@ -285,6 +294,49 @@ START_TEST(findings_name_runs_that_failed)
 }
 END_TEST
 
+START_TEST(findings_tell_a_log_from_a_training)
+{
+    struct synthetic_run runs[2] = {demo_runs[BASELINE], demo_runs[R0]};
+    runs[1].factor = 2;
+    char *text = markdown_of_runs(runs, 2);
+    ck_contains(text, "The loss of l40s-r0 against h800-r0 looks like: a factor of 2");
+    ck_contains(text, "That need not be a difference of training");
+    free(text);
+}
+END_TEST
+
+START_TEST(findings_count_the_tests)
+{
+    struct report r;
+    synthetic_study_judge(&r, &demo);
+    char *text = markdown_of(&r), sentence[128];
+    const struct multiplicity *m = &r.multiplicity[TESTS_AGREES];
+    ck_assert_int_gt(m->claims, 0);
+    snprintf(sentence, sizeof sentence, "This pair, AGREES: %d claims at 5 %% each in %d tests", m->claims, m->tests);
+    ck_contains(text, sentence);
+    ck_contains(text, "to decide: 1 more run, ");
+    ck_contains(text, "device hours");
+    free(text);
+    r.stable = true;
+    text = markdown_of(&r);
+    ck_contains(text, "to decide: 1 more run.");
+    ck_assert_ptr_null(strstr(text, "device hours"));
+    free(text);
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(gates_are_named_with_their_weakness)
+{
+    char *text = markdown_of_runs(demo_runs, DEMO_RUNS);
+    ck_contains(text, "## Other people's gates");
+    for (int i = 0; i < PRESETS; i++)
+        ck_contains(text, preset_rule(i)->name);
+    ck_contains(text, "Weakness: one step, and its noise.");
+    free(text);
+}
+END_TEST
+
 START_TEST(findings_say_when_there_are_none)
 {
     char *text = markdown_of_runs(demo_runs, 1);
@@ -428,6 +480,9 @@ int main(void)
         {markdown_states_the_findings, 1},
         {findings_name_what_proves_nothing, 1},
         {findings_name_runs_that_failed, 1},
+        {findings_tell_a_log_from_a_training, 1},
+        {findings_count_the_tests, 1},
+        {gates_are_named_with_their_weakness, 1},
         {findings_say_when_there_are_none, 1},
         {simulation_is_told_by_the_backend, 1},
         {speed_is_over_all_sessions, 1},

@@ -1,15 +1,23 @@
 #!/bin/bash
-# venv.sh - prints the path of a Python that has torch, transformers, safetensors and numpy; makes it first where it is
-# missing: a virtual environment in build/venv, 0.6 GB to fetch and a minute. The only place that installs Python packages.
+# venv.sh - prints the path of a Python with packages that tests compare with; makes it first where it is missing. The only
+# place that installs Python packages.
 #
-# Only for the CPU: PyPI's torch for x86-64 is linked with CUDA's libraries, gigabytes that a CPU never calls. Libraries of
+#   venv.sh              torch, transformers, safetensors and numpy, in build/venv: 0.6 GB to fetch and a minute
+#   venv.sh statistics   scipy, statsmodels and arch, in build/venv-statistics: 0.1 GB
+#
+# Torch only for the CPU: PyPI's torch for x86-64 is linked with CUDA's libraries, gigabytes that a CPU never calls. Libraries of
 # their names, whose functions all answer cudaErrorInsufficientDriver, let it load without them.
 # Fails with a line on stderr that says why; what pip said is in build/venv.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-wanted='torch==2.15.0 transformers==5.24.0 safetensors numpy'
-venv=$PWD/build/venv log=$PWD/build/venv.log python=$PWD/build/venv/bin/python
+case ${1-} in
+'') wanted='torch==2.15.0 transformers==5.24.0 safetensors numpy' ;;
+statistics) wanted='scipy==1.17.1 statsmodels==0.15.0 arch==8.0.0' ;;
+*) echo "venv.sh: unknown argument '$1': expected nothing or statistics" >&2; exit 2 ;;
+esac
+venv=$PWD/build/venv${1+-$1}
+log=$venv.log python=$venv/bin/python
 
 fail() {
     echo "venv.sh: $1" >&2
@@ -40,8 +48,17 @@ cuda_stand_ins() {
     done
 }
 
+finish_torch() {
+    local needs
+    mapfile -t needs < <(torch_needs)
+    install "${needs[@]}" || fail "pip cannot install what torch needs (${needs[*]}), see $log"
+    (cuda_stand_ins) >>"$log" 2>&1 || fail "torch cannot be rid of CUDA, see $log"
+    "$python" -c 'import numpy, safetensors, torch, transformers; torch.ones(1, requires_grad=True).sum().backward()' \
+        >>"$log" 2>&1 || fail "the installed packages cannot be imported, see $log"
+}
+
 make_venv() {
-    local needs word
+    local word
     rm -rf "$venv"
     : >"$log"
     python3 -c 'import ensurepip, venv' 2>>"$log" || pipelines/deps.sh --python >>"$log" 2>&1 ||
@@ -53,16 +70,12 @@ make_venv() {
         *) install "$word" ;;
         esac || fail "pip cannot install $word, see $log"
     done
-    mapfile -t needs < <(torch_needs)
-    install "${needs[@]}" || fail "pip cannot install what torch needs (${needs[*]}), see $log"
-    (cuda_stand_ins) >>"$log" 2>&1 || fail "torch cannot be rid of CUDA, see $log"
-    "$python" -c 'import numpy, safetensors, torch, transformers; torch.ones(1, requires_grad=True).sum().backward()' \
-        >>"$log" 2>&1 || fail "the installed packages cannot be imported, see $log"
+    case $wanted in torch*) finish_torch ;; esac
     echo "$wanted" >"$venv/complete"
 }
 
 mkdir -p build
-exec 9>build/venv.lock
+exec 9>"$venv.lock"
 flock 9
 [ "$(cat "$venv/complete" 2>/dev/null)" = "$wanted" ] || make_venv
 echo "$python"

@@ -8,6 +8,7 @@
 #include "stages/report/audit.h"
 #include "stages/report/log.h"
 #include "stages/report/words.h"
+#include "stages/series.h"
 
 #define COLUMNS(titles) (titles), (int)(sizeof(titles) / sizeof *(titles))
 
@@ -145,13 +146,27 @@ static void write_legend(struct document *d, const struct report *r)
     document_item(d, "EQUIVALENT, DIVERGED, INCONCLUSIVE: the same about the policy, from replicated runs (Welch's t "
                      "on one mean per run). One pair of runs cannot give them.");
     document_item(d,
+                  "DRIFTING: the gap grows, steeper than runs of the baseline do among themselves; the note names the "
+                  "step at which it would leave the margin.");
+    document_item(d,
+                  "Verdicts about the policy are corrected for all tests of the study (Holm); a pair's is not, and its "
+                  "note says when it would not survive.");
+    document_item(d,
                   "Judged are the compared steps from %g %% to %g %%, a window fixed beforehand; intervals come from "
                   "%d batch means, because neighbouring steps are correlated.",
-                  100 * p->verdict.window[0], 100 * p->verdict.window[1], VERDICT_BATCHES);
+                  100 * p->verdict.window[0], 100 * p->verdict.window[1], SERIES_BATCHES);
     document_list_end(d);
 }
 
 /* ---- pairs in full ---- */
+
+/* The reason, and what it would take. */
+static void write_note(struct document *d, const struct report *r, const struct judgement *j, const struct price *price)
+{
+    char text[WORDS];
+    words_price(text, price, r->stable);
+    document_cell(d, "%s%s%s", j->reason, *text ? "; to decide: " : "", text);
+}
 
 static void write_pairs_of(struct document *d, const struct report *r, const struct run *run, const struct contrast *c)
 {
@@ -169,7 +184,7 @@ static void write_pairs_of(struct document *d, const struct report *r, const str
             document_cell(d, "-");
         else
             document_cell(d, "%.0f", pair->effective);
-        document_cell(d, "%s", pair->reason);
+        write_note(d, r, pair, &c->metric[m].pair_price);
         document_row_end(d);
     }
 }
@@ -235,7 +250,8 @@ static void write_policy_rows(struct document *d, const struct report *r, const 
         document_cell(d, "%s", c->metric[m].floor ? noise_floor_name(c->metric[m].floor) : "-");
         document_cell(d, "%s", words_gap(text, policy));
         document_cell(d, "%s", words_detectable(text, policy));
-        document_cell(d, "%s", policy->reason);
+        document_cell(d, "%s", words_drift(text, &policy->drift));
+        write_note(d, r, policy, &c->metric[m].policy_price);
         document_row_end(d);
     }
 }
@@ -243,21 +259,25 @@ static void write_policy_rows(struct document *d, const struct report *r, const 
 static void write_policy_item(struct document *d, const struct report *r, const struct run *run,
                               const struct contrast *c)
 {
+    char text[WORDS];
     const struct judgement *loss = &c->metric[METRIC_LOSS].policy;
-    document_item(d, "%s against %s: %s, %s.", run->name, r->run[c->other].name, verdict_name(loss->verdict),
-                  loss->reason);
+    words_price(text, &c->metric[METRIC_LOSS].policy_price, r->stable);
+    document_item(d, "%s against %s: %s, %s%s%s.", run->name, r->run[c->other].name, verdict_name(loss->verdict),
+                  loss->reason, *text ? "; to decide: " : "", text);
 }
 
 static void write_policies(struct document *d, const struct report *r)
 {
     static const char *const titles[] = {"Point", "Against",    "Metric",      "The policy", ">Runs",
-                                         "Floor", "Gap [90 %]", ">Detectable", "Note"};
+                                         "Floor", "Gap [90 %]", ">Detectable", "Drift",      "Note"};
     document_heading(d, 2, "The policy, from replicated runs");
-    document_paragraph(d, "The floor is the spread between runs that a gap is measured with. Arithmetic: the order of "
-                          "summation alone; it answers whether the policy does more than another order of the same "
-                          "sums. Seed: other data order and dropout; it answers whether the policy does more than "
-                          "another training of the same kind. The two are never mixed, seeds come first, and runs "
-                          "with equal weights count once.");
+    document_paragraph(
+        d, "The floor is the spread between runs that a gap is measured with. Arithmetic: the order of "
+           "summation alone; it answers whether the policy does more than another order of the same "
+           "sums. Seed: other data order and dropout; it answers whether the policy does more than "
+           "another training of the same kind. The two are never mixed, seeds come first, and runs "
+           "with equal weights count once. Drift: slope of the gap in 1,000 steps, its 90 %% interval from the "
+           "slopes of the baseline's runs, and the smallest slope that these could show.");
     if (each_policy(d, r, 2, NULL)) {
         document_table(d, COLUMNS(titles));
         each_policy(d, r, 2, write_policy_rows);
@@ -447,6 +467,7 @@ void content_write(struct document *d, const struct report *r)
         write_pairs(d, r, false, "What recompute did: against the same target's r0");
     write_pairs(d, r, true, "What everything did: against the baseline");
     write_policies(d, r);
+    content_details(d, r);
     audit_section(d, r);
     if (!records)
         return;

@@ -8,6 +8,9 @@
 /* The whole report. */
 void content_write(struct document *d, const struct report *r);
 
+/* What stands beside the verdicts: onsets, other errors, other people's gates. */
+void content_details(struct document *d, const struct report *r);
+
 /* Its first section: what was found, and what that covers. */
 void content_findings(struct document *d, const struct report *r);
 

@@ -227,21 +227,53 @@ static void find_targets(struct document *d, const struct report *r)
     }
 }
 
+/* A difference that a log explains must not pass for one of training. */
+static void find_likenesses(struct document *d, const struct report *r)
+{
+    for (int i = 0; i < r->runs; i++) {
+        const struct run *run = &r->run[i];
+        const struct contrast *both[] = {&run->against, &run->against_baseline};
+        for (int k = run->against.other == run->against_baseline.other; k < 2; k++)
+            for (int m = 0; both[k]->other >= 0 && m < GAP_METRICS; m++)
+                if (both[k]->metric[m].likeness.kind)
+                    document_item(d, "The %s of %s against %s %s. That need not be a difference of training.",
+                                  metric_title(m), run->name, r->run[both[k]->other].name,
+                                  both[k]->metric[m].likeness.text);
+    }
+}
+
+/* Policies whose gap grows, and until when it stays inside. */
+static void find_drifts(struct document *d, const struct report *r)
+{
+    for (int i = 0; i < r->runs; i++) {
+        const struct run *run = &r->run[i];
+        const struct contrast *both[] = {&run->against, &run->against_baseline};
+        for (int k = run->against.other == run->against_baseline.other; k < 2; k++)
+            for (int m = 0; both[k]->other >= 0 && m < GAP_METRICS; m++)
+                if (both[k]->metric[m].policy.verdict == VERDICT_DRIFTING)
+                    document_item(d, "The policy of %s is DRIFTING from %s in %s: %s.", run->name,
+                                  r->run[both[k]->other].name, metric_title(m), both[k]->metric[m].policy.reason);
+    }
+}
+
 /* ---- scope ---- */
 
-static int statistical_verdicts(const struct report *r)
+/* What the number of tests leaves of the claims. */
+static void explain_tests(struct document *d, const struct report *r)
 {
-    int count = 0;
-    for (int i = 0; i < r->runs; i++)
-        for (int m = 0; m < GAP_METRICS; m++) {
-            const struct contrast *both[] = {&r->run[i].against, &r->run[i].against_baseline};
-            for (int b = 0; b < 2; b++)
-                count += both[b]->other >= 0 && (both[b]->metric[m].pair.verdict == VERDICT_AGREES ||
-                                                 both[b]->metric[m].pair.verdict == VERDICT_DIFFERS ||
-                                                 both[b]->metric[m].policy.verdict == VERDICT_EQUIVALENT ||
-                                                 both[b]->metric[m].policy.verdict == VERDICT_DIVERGED);
-        }
-    return count;
+    for (int f = 0; f < TEST_FAMILIES; f++) {
+        const struct multiplicity *m = &r->multiplicity[f];
+        if (!m->claims)
+            continue;
+        bool policy = f == TESTS_DIVERGED || f == TESTS_EQUIVALENT;
+        document_item(
+            d,
+            "%s, %s: %d claim%s at 5 %% each in %d test%s; %d survive%s Holm's correction, by which the first "
+            "must reach p = %.2g%s.",
+            policy ? "The policy" : "This pair", test_family_name(f), m->claims, m->claims == 1 ? "" : "s", m->tests,
+            m->tests == 1 ? "" : "s", m->survive, m->survive == 1 ? "s" : "", VERDICT_LEVEL / m->tests,
+            policy ? "; only those are said" : "; the others say so in their notes");
+    }
 }
 
 static void explain_scope(struct document *d, const struct report *r)
@@ -261,12 +293,7 @@ static void explain_scope(struct document *d, const struct report *r)
                       "Points branch from %s at step %" PRId64 ": their comparisons answer whether training is "
                       "harmed from there on, not from the start.",
                       r->run[r->baseline].name, baseline->training.branch_at);
-    int verdicts = statistical_verdicts(r);
-    if (verdicts)
-        document_item(d,
-                      "%d verdict%s rest%s on statistics, each at 5 %% and uncorrected: about %.1f would be wrong "
-                      "by chance if every null hypothesis held.",
-                      verdicts, verdicts == 1 ? "" : "s", verdicts == 1 ? "s" : "", 0.05 * verdicts);
+    explain_tests(d, r);
     if (count_runs(r, is_absent))
         document_item(d, "Not measured: %s.", name_runs(&names, r, is_absent));
 }
@@ -284,6 +311,8 @@ void content_findings(struct document *d, const struct report *r)
     audit_findings(d, r);
     find_targets(d, r);
     log_findings(d, r);
+    find_likenesses(d, r);
+    find_drifts(d, r);
     document_list_end(d);
     document_heading(d, 3, "Scope");
     document_list(d);

@@ -2,6 +2,7 @@
 #include "stages/report/log.h"
 #include "stages/report/words.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Every helper returns a new reference; NULL when memory ran out, which the packing functions pass on. */
@@ -47,34 +48,106 @@ static json_t *certificate_json(const struct run *run)
                      "grown", (json_int_t)totals.grown, "shrunk", (json_int_t)totals.shrunk, "first", first_json(run));
 }
 
-static json_t *pair_json(const struct judgement *j)
+static json_t *evidence_json(const struct evidence *e)
 {
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "verdict", verdict_name(j->verdict), "gap",
-                     json_number(j->gap), "low", json_number(j->low), "high", json_number(j->high), "detectable",
-                     json_number(j->detectable), "effective", json_number(j->effective), "first_step",
-                     (json_int_t)j->first, "last_step", (json_int_t)j->last, "reason", word_or_null(j->reason));
+    return json_pack("{s:o, s:o}", "p", json_number(e->p), "holm", json_number(e->adjusted));
 }
 
-static json_t *policy_verdict_json(const struct contrast *c, enum gap_metric m)
+static json_t *price_json(const struct report *r, const struct price *p)
+{
+    if (!p->steps && !p->runs)
+        return json_null();
+    json_t *object = json_pack("{s:I, s:i}", "steps", (json_int_t)p->steps, "runs", p->runs);
+    if (object && !r->stable)
+        json_object_set_new(object, "device_hours", json_number(p->hours));
+    return object;
+}
+
+static json_t *onset_json(const struct onset *o)
+{
+    if (!o->first_bits)
+        return json_null();
+    return json_pack(
+        "{s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "first_bits", (json_int_t)o->first_bits, "tested", o->tested,
+        "statistic", json_number(o->statistic), "step", o->found ? json_integer(o->step) : json_null(), "low",
+        o->found ? json_integer(o->low) : json_null(), "high", o->found ? json_integer(o->high) : json_null(), "before",
+        o->found ? json_number(o->before) : json_null(), "after", o->found ? json_number(o->after) : json_null());
+}
+
+static json_t *likeness_json(const struct likeness *l)
+{
+    if (!l->kind)
+        return json_null();
+    return json_pack("{s:s, s:f, s:b, s:s}", "kind", l->kind == LIKENESS_FACTOR ? "factor" : "offset", "value",
+                     l->value, "exact", l->exact, "text", l->text);
+}
+
+static json_t *pair_json(const struct report *r, const struct contrast *c, enum gap_metric m)
+{
+    const struct judgement *j = &c->metric[m].pair;
+    json_t *object = json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "verdict", verdict_name(j->verdict), "gap",
+        json_number(j->gap), "low", json_number(j->low), "high", json_number(j->high), "detectable",
+        json_number(j->detectable), "effective", json_number(j->effective), "inside", evidence_json(&j->inside),
+        "first_step", (json_int_t)j->first, "last_step", (json_int_t)j->last, "outside", evidence_json(&j->outside),
+        "price", price_json(r, &c->metric[m].pair_price), "reason", word_or_null(j->reason));
+    if (!object)
+        return NULL;
+    json_object_set_new(object, "onset", onset_json(&c->metric[m].onset));
+    json_object_set_new(object, "looks_like", likeness_json(&c->metric[m].likeness));
+    json_object_set_new(object, "error",
+                        json_pack("{s:o, s:o, s:o, s:o}", "batch_means", json_number(j->error), "newey_west",
+                                  json_number(c->metric[m].newey_west), "block_bootstrap",
+                                  json_number(c->metric[m].bootstrap), "block", json_number(c->metric[m].block)));
+    return object;
+}
+
+static json_t *drift_json(const struct drift *d)
+{
+    if (isnan(d->low))
+        return json_null();
+    return json_pack("{s:f, s:f, s:f, s:f, s:o, s:o}", "slope", d->slope, "low", d->low, "high", d->high, "detectable",
+                     d->detectable, "grows", evidence_json(&d->grows), "horizon",
+                     d->horizon ? json_integer(d->horizon) : json_null());
+}
+
+static json_t *policy_verdict_json(const struct report *r, const struct contrast *c, enum gap_metric m)
 {
     const struct judgement *j = &c->metric[m].policy;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:{s:i, s:i}, s:i, s:o, s:o, s:o}", "verdict", verdict_name(j->verdict),
-                     "gap", json_number(j->gap), "low", json_number(j->low), "high", json_number(j->high), "detectable",
-                     json_number(j->detectable), "replicates", "baseline", j->baselines, "candidate", j->candidates,
-                     "repeats", c->metric[m].repeats, "floor", word_or_null(noise_floor_name(c->metric[m].floor)),
-                     "runs_needed", j->runs_needed ? json_integer(j->runs_needed) : json_null(), "reason",
-                     word_or_null(j->reason));
+    json_t *object = json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:{s:i, s:i}, s:i, s:o, s:o, s:o}", "verdict", verdict_name(j->verdict), "gap",
+        json_number(j->gap), "low", json_number(j->low), "high", json_number(j->high), "detectable",
+        json_number(j->detectable), "replicates", "baseline", j->baselines, "candidate", j->candidates, "repeats",
+        c->metric[m].repeats, "floor", word_or_null(noise_floor_name(c->metric[m].floor)), "runs_needed",
+        j->runs_needed ? json_integer(j->runs_needed) : json_null(), "reason", word_or_null(j->reason));
+    if (!object)
+        return NULL;
+    json_object_set_new(object, "inside", evidence_json(&j->inside));
+    json_object_set_new(object, "outside", evidence_json(&j->outside));
+    json_object_set_new(object, "drift", drift_json(&j->drift));
+    json_object_set_new(object, "price", price_json(r, &c->metric[m].policy_price));
+    return object;
+}
+
+static json_t *presets_json(const struct contrast *c)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < PRESETS; i++)
+        json_object_set_new(object, preset_rule(i)->name,
+                            json_pack("{s:s, s:o}", "outcome", preset_outcome_name(c->preset[i].outcome), "text",
+                                      word_or_null(c->preset[i].text)));
+    return object;
 }
 
 static json_t *contrast_json(const struct report *r, const struct contrast *c)
 {
     if (c->other < 0)
         return json_null();
-    json_t *object = json_pack("{s:s}", "point", r->run[c->other].name);
+    json_t *object = json_pack("{s:s, s:o}", "point", r->run[c->other].name, "presets", presets_json(c));
     for (int m = 0; m < GAP_METRICS; m++)
         json_object_set_new(object, metric_name(m),
-                            json_pack("{s:o, s:o, s:f}", "pair", pair_json(&c->metric[m].pair), "policy",
-                                      policy_verdict_json(c, m), "margin", c->metric[m].margin));
+                            json_pack("{s:o, s:o, s:f}", "pair", pair_json(r, c, m), "policy",
+                                      policy_verdict_json(r, c, m), "margin", c->metric[m].margin));
     return object;
 }
 
@@ -169,6 +242,17 @@ static json_t *recommendation_json(const struct report *r, const struct recommen
                      recommendation->why);
 }
 
+/* How many tests of a kind were made, and what is left of their claims. */
+static json_t *tests_json(const struct report *r)
+{
+    json_t *object = json_object();
+    for (int f = 0; f < TEST_FAMILIES; f++)
+        json_object_set_new(object, test_family_name(f),
+                            json_pack("{s:i, s:i, s:i}", "tests", r->multiplicity[f].tests, "claims",
+                                      r->multiplicity[f].claims, "survive", r->multiplicity[f].survive));
+    return object;
+}
+
 status report_json(json_t **out, const struct report *r)
 {
     json_t *points = json_array(), *recommendations = json_array();
@@ -177,7 +261,8 @@ status report_json(json_t **out, const struct report *r)
         failed |= json_array_append_new(points, run_json(r, &r->run[i])) != 0;
     for (int i = 0; i < r->recommendations; i++)
         failed |= json_array_append_new(recommendations, recommendation_json(r, &r->recommendation[i])) != 0;
-    *out = json_pack("{s:s, s:o, s:o}", "study", r->study, "points", points, "recommendation", recommendations);
+    *out = json_pack("{s:s, s:o, s:o, s:o}", "study", r->study, "points", points, "recommendation", recommendations,
+                     "tests", tests_json(r));
     if (*out && !failed)
         return OK;
     json_decref(*out);

@@ -1,7 +1,9 @@
+#include "stages/report/evidence.h"
 #include "stages/report/log.h"
 #include "stages/report/policy.h"
 #include "stages/report/words.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +94,14 @@ static status common_steps(struct common *out, const struct run *baseline, const
     return OK;
 }
 
+static struct paired_series paired(const struct common *common, const struct run *a, const struct run *b,
+                                   enum gap_metric metric)
+{
+    int column = metric == METRIC_GRAD_NORM;
+    return (struct paired_series){common->count, common->step, common->value[0][column], common->value[1][column],
+                                  fmax(log_resolution(a, metric), log_resolution(b, metric))};
+}
+
 /* The last evaluation that both runs have. */
 static const struct evaluation *last_common_evaluation(const struct run *a, const struct run *b)
 {
@@ -121,7 +131,7 @@ static void judge_held_out(struct judgement *out, const struct run *baseline, co
 }
 
 static status judge_pairs(struct contrast *out, const struct run *baseline, const struct run *candidate,
-                          const struct common *common)
+                          const struct common *common, const struct paired_series series[GAP_METRICS])
 {
     const double *window = baseline->point.verdict.window;
     bool logs = baseline->log || candidate->log; /* these say themselves whether their seeds differ */
@@ -131,11 +141,9 @@ static status judge_pairs(struct contrast *out, const struct run *baseline, cons
                          "another seed sees other batches: there is nothing to pair, only runs to replicate");
         return OK;
     }
-    struct paired_series loss = {common->count, common->step, common->value[0][0], common->value[1][0]};
-    struct paired_series norm = {common->count, common->step, common->value[0][1], common->value[1][1]};
-    int loss_digits = log_equal_digits(baseline, candidate, METRIC_LOSS, &loss, common->value[1][0]);
-    TRY(verdict_pair_steps(&out->metric[METRIC_LOSS].pair, &loss, GAP_DIFFERENCE, out->metric[METRIC_LOSS].margin,
-                           window));
+    int loss_digits = log_equal_digits(baseline, candidate, METRIC_LOSS, &series[METRIC_LOSS], common->value[1][0]);
+    TRY(verdict_pair_steps(&out->metric[METRIC_LOSS].pair, &series[METRIC_LOSS], GAP_DIFFERENCE,
+                           out->metric[METRIC_LOSS].margin, window));
     log_word_identity(&out->metric[METRIC_LOSS].pair, loss_digits);
     judge_held_out(&out->metric[METRIC_HELD_OUT].pair, baseline, candidate, out->metric[METRIC_HELD_OUT].margin);
     if (!run_has_grad_norm(baseline) || !run_has_grad_norm(candidate)) {
@@ -143,8 +151,9 @@ static status judge_pairs(struct contrast *out, const struct run *baseline, cons
                      run_has_grad_norm(candidate) ? baseline->name : candidate->name);
         return OK;
     }
-    int norm_digits = log_equal_digits(baseline, candidate, METRIC_GRAD_NORM, &norm, common->value[1][1]);
-    TRY(verdict_pair_steps(&out->metric[METRIC_GRAD_NORM].pair, &norm, GAP_LOG_RATIO,
+    int norm_digits =
+        log_equal_digits(baseline, candidate, METRIC_GRAD_NORM, &series[METRIC_GRAD_NORM], common->value[1][1]);
+    TRY(verdict_pair_steps(&out->metric[METRIC_GRAD_NORM].pair, &series[METRIC_GRAD_NORM], GAP_LOG_RATIO,
                            out->metric[METRIC_GRAD_NORM].margin, window));
     log_word_identity(&out->metric[METRIC_GRAD_NORM].pair, norm_digits);
     return OK;
@@ -163,6 +172,9 @@ static void judge_stopped(struct contrast *out, const struct run *baseline, cons
         if (pair->verdict == VERDICT_DIFFERS)
             continue;
         pair->verdict = VERDICT_UNDECIDED;
+        pair->steps_needed = 0;
+        if (!isnan(pair->inside.p))
+            pair->inside.p = pair->inside.adjusted = 1;
         snprintf(pair->reason, sizeof pair->reason, "%s %s", stopped->name, words_progress(text, stopped));
     }
 }
@@ -189,8 +201,13 @@ static status judge_contrast(struct contrast *out, const struct report *r, int b
     out->metric[METRIC_GRAD_NORM].margin = a->point.verdict.grad_norm_margin;
     TRY(a->log || b->log ? log_check_comparable(r, a, b) : check_comparable(a, b));
     TRY_DONE(common_steps(&common, a, b));
-    TRY_DONE(judge_pairs(out, a, b, &common));
+    const struct paired_series series[GAP_METRICS] = {
+        [METRIC_LOSS] = paired(&common, a, b, METRIC_LOSS),
+        [METRIC_GRAD_NORM] = paired(&common, a, b, METRIC_GRAD_NORM),
+    };
+    TRY_DONE(judge_pairs(out, a, b, &common, series));
     judge_stopped(out, a, b);
+    TRY_DONE(evidence_take(out, a, b, series));
     int64_t first, end;
     verdict_window(&first, &end, common.count, a->point.verdict.window);
     const struct evaluation *evaluated = last_common_evaluation(a, b);
@@ -200,6 +217,7 @@ static status judge_contrast(struct contrast *out, const struct report *r, int b
         range.last = common.step[end - 1];
     }
     TRY_DONE(policy_judge(out, r, baseline, candidate, &range));
+    evidence_price(out, a, b, common.count);
 done:
     free_common(&common);
     return st;
@@ -216,5 +234,6 @@ status report_judge(struct report *r)
             TRY(judge_contrast(&run->against, r, r0, i));
         TRY(judge_contrast(&run->against_baseline, r, r->baseline, i));
     }
+    TRY(evidence_correct(r));
     return report_recommend(r);
 }

@@ -213,6 +213,15 @@ int log_equal_digits(const struct run *baseline, const struct run *candidate, en
     return digits;
 }
 
+double log_resolution(const struct run *run, enum gap_metric metric)
+{
+    const struct log_series *s = series_of(run, metric);
+    double unit = 0;
+    for (int64_t i = 0; s && i < s->count; i++)
+        unit = fmax(unit, 2 * in_nats(s, s->point[i].half_unit));
+    return unit;
+}
+
 struct log_contrast log_contrast_of(const struct run *baseline, const struct run *candidate)
 {
     struct log_contrast c = {0};

@@ -41,6 +41,8 @@ status log_known_group(const char *word);
  * seen at least. 0: they differ somewhere, or both runs are records. */
 int log_equal_digits(const struct run *baseline, const struct run *candidate, enum gap_metric metric,
                      const struct paired_series *series, double *candidate_values);
+/* One unit of the last printed digit, where it is largest; 0: exact. */
+double log_resolution(const struct run *run, enum gap_metric metric);
 /* The single differences behind a gap, at the common steps: what a reader of two logs looks for first. */
 struct log_contrast {
     int64_t common, differing;

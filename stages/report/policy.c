@@ -10,10 +10,11 @@ const char *noise_floor_name(enum noise_floor f)
     return names[f];
 }
 
-/* One number of one run; false when the run lacks a step of the range. */
-static bool run_mean(double *out, const struct run *run, enum gap_metric metric, const struct mean_range *range)
+/* One mean and one slope of one run; false when the run lacks a step of the range. Held-out losses have no slope. */
+static bool run_numbers(double *mean, double *slope, const struct run *run, enum gap_metric metric,
+                        const struct mean_range *range)
 {
-    double sum = 0;
+    double sum = 0, product = 0, square = 0, middle = 0.5 * (double)(range->first + range->last);
     int64_t count = 0;
     if (metric == METRIC_HELD_OUT) {
         const struct evaluation *e = run_evaluation(run, range->evaluated);
@@ -24,13 +25,17 @@ static bool run_mean(double *out, const struct run *run, enum gap_metric metric,
             const struct metric *m = &run->metric[i];
             if (m->step < range->first || m->step > range->last)
                 continue;
-            sum += metric == METRIC_LOSS ? m->loss : log(m->grad_norm);
+            double value = metric == METRIC_LOSS ? m->loss : log(m->grad_norm), away = (double)m->step - middle;
+            sum += value;
+            product += away * value;
+            square += away * away;
             count++;
         }
         if (count != range->count)
             count = 0;
     }
-    *out = sum / (double)count;
+    *mean = sum / (double)count;
+    *slope = product / square;
     return count > 0;
 }
 
@@ -41,13 +46,14 @@ struct sample {
     int runs, repeats; /* runs: baselines, then candidates */
     int baselines, candidates;
     const struct run **run;
-    double *mean; /* of each of them */
+    double *mean, *slope; /* of each of them */
 };
 
 static void free_sample(struct sample *s)
 {
     free(s->run);
     free(s->mean);
+    free(s->slope);
 }
 
 static bool is_repeat(const struct sample *s, const struct run *run)
@@ -75,9 +81,9 @@ static int add_family(struct sample *s, const struct report *r, int family, enum
     int before = s->runs, bases = 0;
     for (int i = 0; i < r->runs; i++) {
         const struct run *run = &r->run[i];
-        double mean;
+        double mean, slope;
         if (run->state != RUN_MEASURED || run->family != family || run_stopped_early(run) ||
-            !shows(run, floor, bases) || !run_mean(&mean, run, metric, range))
+            !shows(run, floor, bases) || !run_numbers(&mean, &slope, run, metric, range))
             continue;
         bases += !run->point.replicate[0];
         if (is_repeat(s, run)) {
@@ -85,6 +91,7 @@ static int add_family(struct sample *s, const struct report *r, int family, enum
             continue;
         }
         s->run[s->runs] = run;
+        s->slope[s->runs] = slope;
         s->mean[s->runs++] = mean;
     }
     return s->runs - before;
@@ -94,8 +101,9 @@ static status take_sample(struct sample *s, const struct report *r, const int fa
                           enum gap_metric metric, const struct mean_range *range)
 {
     *s = (struct sample){.run = calloc((size_t)r->runs, sizeof *s->run),
-                         .mean = calloc((size_t)r->runs, sizeof *s->mean)};
-    if (!s->run || !s->mean)
+                         .mean = calloc((size_t)r->runs, sizeof *s->mean),
+                         .slope = calloc((size_t)r->runs, sizeof *s->slope)};
+    if (!s->run || !s->mean || !s->slope)
         return FAIL(ERR_MEMORY, "no memory for the means of %d runs", r->runs);
     s->baselines = add_family(s, r, family[0], floor, metric, range);
     s->candidates = add_family(s, r, family[1], floor, metric, range);
@@ -103,6 +111,20 @@ static status take_sample(struct sample *s, const struct report *r, const int fa
 }
 
 static bool decides(const struct sample *s) { return s->baselines >= 2 && s->candidates >= 2; }
+
+void policy_explain(struct contrast *c, enum gap_metric m)
+{
+    struct judgement *policy = &c->metric[m].policy;
+    bool decides = policy->baselines >= 2 && policy->candidates >= 2;
+    if (!decides && (policy->baselines >= 2 || policy->candidates >= 2))
+        verdict_note(policy, "the runs counted are %s replicates", noise_floor_name(c->metric[m].counted));
+    if (c->metric[m].likeness.kind && policy->verdict != VERDICT_EQUIVALENT)
+        verdict_note(policy, "%s", c->metric[m].likeness.text);
+    if (c->metric[m].repeats)
+        verdict_note(policy, "%d run%s not counted: the same %s as another run, so no independent one",
+                     c->metric[m].repeats, c->metric[m].repeats == 1 ? "" : "s",
+                     c->metric[m].by_values ? "values" : "weights");
+}
 
 static status judge_metric(struct contrast *out, const struct report *r, const int family[2], enum gap_metric metric,
                            const struct mean_range *range)
@@ -113,20 +135,18 @@ static status judge_metric(struct contrast *out, const struct report *r, const i
     TRY_DONE(take_sample(&arithmetic, r, family, FLOOR_ARITHMETIC, metric, range));
     bool more_seeds = seed.baselines + seed.candidates > arithmetic.baselines + arithmetic.candidates;
     const struct sample *s = decides(&seed) || (!decides(&arithmetic) && more_seeds) ? &seed : &arithmetic;
-    struct judgement *policy = &out->metric[metric].policy;
-    verdict_policy(policy, s->baselines, s->mean, s->candidates, s->mean + s->baselines, out->metric[metric].margin);
+    bool has_slopes = metric != METRIC_HELD_OUT;
+    struct policy_runs baseline = {s->baselines, s->mean, has_slopes ? s->slope : NULL};
+    struct policy_runs candidate = {s->candidates, s->mean + s->baselines, has_slopes ? s->slope + s->baselines : NULL};
+    verdict_policy(&out->metric[metric].policy, &baseline, &candidate, range->first, range->last,
+                   out->metric[metric].margin);
+    if (metric == METRIC_LOSS)
+        preset_rcp(&out->preset[PRESET_RCP], baseline.count, baseline.mean, candidate.count, candidate.mean);
     out->metric[metric].repeats = s->repeats;
-    if (decides(s))
-        out->metric[metric].floor = s == &seed ? FLOOR_SEED : FLOOR_ARITHMETIC;
-    size_t used = strlen(policy->reason);
-    if (!decides(s) && (s->baselines >= 2 || s->candidates >= 2))
-        used += (size_t)snprintf(policy->reason + used, sizeof policy->reason - used,
-                                 "; the runs counted are %s replicates",
-                                 noise_floor_name(s == &seed ? FLOOR_SEED : FLOOR_ARITHMETIC));
-    if (s->repeats)
-        snprintf(policy->reason + used, sizeof policy->reason - used,
-                 "%s%d run%s not counted: the same %s as another run, so no independent one", used ? "; " : "",
-                 s->repeats, s->repeats == 1 ? "" : "s", r->run[family[1]].log ? "values" : "weights");
+    out->metric[metric].counted = s == &seed ? FLOOR_SEED : FLOOR_ARITHMETIC;
+    out->metric[metric].floor = decides(s) ? out->metric[metric].counted : FLOOR_NONE;
+    out->metric[metric].by_values = r->run[family[1]].log != NULL;
+    policy_explain(out, metric);
 done:
     free_sample(&seed);
     free_sample(&arithmetic);

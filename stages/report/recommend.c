@@ -6,7 +6,7 @@
 
 /* ---- evidence ---- */
 
-static bool is_bad(enum verdict v) { return v == VERDICT_DIFFERS || v == VERDICT_DIVERGED; }
+static bool is_bad(enum verdict v) { return v == VERDICT_DIFFERS || v == VERDICT_DRIFTING || v == VERDICT_DIVERGED; }
 
 /* The first metric for which `c` is bad; GAP_METRICS when there is none. */
 static enum gap_metric bad_metric(const struct contrast *c)
@@ -61,9 +61,12 @@ static void explain_harm(FILE *out, const struct report *r, const struct run *ru
     else if (diverged(r, run))
         fprintf(out, "%s: %s, which it is judged against, itself diverged at %s", run->name, r->run[c->other].name,
                 words_divergence(text, &r->run[c->other]));
-    else
-        fprintf(out, "%s: %s %s from %s", run->name, metric_title(m),
-                is_bad(c->metric[m].policy.verdict) ? "DIVERGED" : "DIFFERS", r->run[c->other].name);
+    else {
+        enum verdict policy = c->metric[m].policy.verdict, pair = c->metric[m].pair.verdict;
+        const char *likeness = c->metric[m].likeness.text;
+        fprintf(out, "%s: %s %s from %s%s%s", run->name, metric_title(m), verdict_name(is_bad(policy) ? policy : pair),
+                r->run[c->other].name, *likeness ? ", but " : "", likeness);
+    }
 }
 
 static void explain_choice(FILE *out, const struct report *r, const struct run *run)
@@ -231,7 +234,7 @@ status report_known_verdict(const char *word)
         return OK;
     return FAIL(ERR_USAGE,
                 "--fail-on '%s': expected MISMATCH, IDENTICAL, AGREES, UNDECIDED, DIFFERS, EQUIVALENT, "
-                "INCONCLUSIVE or DIVERGED",
+                "INCONCLUSIVE, DRIFTING or DIVERGED",
                 word);
 }
 

@@ -15,7 +15,10 @@
 #include "data/jsonl.h"
 #include "model/certificate.h"
 #include "stages/layout.h"
+#include "stages/detectors.h"
+#include "stages/onset.h"
 #include "stages/point.h"
+#include "stages/presets.h"
 #include "stages/verdict.h"
 
 enum run_state { RUN_MEASURED, RUN_MISSING, RUN_TOO_LARGE };
@@ -31,13 +34,27 @@ enum noise_floor {
 };
 const char *noise_floor_name(enum noise_floor f); /* "", "seed", "arithmetic" */
 
+/* What it would take to decide what is not: beyond the steps and runs that there are. */
+struct price {
+    int64_t steps; /* of both runs of a pair; 0: none, or not known */
+    int runs;      /* of both sides of a policy */
+    double hours;  /* of devices, at the speed of the runs so far (measured); NaN: not known */
+};
+
 /* One run against another. */
 struct contrast {
     int other; /* -1: not compared */
+    struct preset_result preset[PRESETS];
     struct {
         struct judgement pair, policy;
-        enum noise_floor floor; /* of the policy; FLOOR_NONE: without 2 runs of one kind on each side */
-        int repeats;            /* of the policy: runs left out, as their weights equal those of another */
+        struct price pair_price, policy_price;
+        struct onset onset;                  /* over all common steps; of held-out losses there is none */
+        struct likeness likeness;            /* the same */
+        double newey_west, bootstrap, block; /* other errors of the gap over the window; NaN: none. crosscheck.h */
+        enum noise_floor counted;            /* of the policy: the kind of its runs */
+        enum noise_floor floor;              /* the same; FLOOR_NONE: without 2 runs of it on each side */
+        int repeats;                         /* of the policy: runs left out, as their weights equal those of another */
+        bool by_values;                      /* that is known from equal values, in logs */
         double margin;
     } metric[GAP_METRICS];
 };
@@ -77,6 +94,10 @@ struct run {
     struct contrast against, against_baseline;
 };
 
+/* A scope and a kind of claim, over all points and metrics of the study; holm.h says why they are apart. */
+enum test_family { TESTS_DIFFERS, TESTS_AGREES, TESTS_DIVERGED /* and DRIFTING */, TESTS_EQUIVALENT, TEST_FAMILIES };
+const char *test_family_name(enum test_family f); /* "DIFFERS", "AGREES", "DIVERGED or DRIFTING", "EQUIVALENT" */
+
 struct recommendation {
     int target_of; /* a run of the target */
     int run;       /* the recommended one, -1: none */
@@ -89,6 +110,9 @@ struct report {
     struct run *run;
     int recommendations;
     struct recommendation *recommendation;
+    struct multiplicity {
+        int tests, claims, survive; /* claims at 5 % each, and those of them that are left among all tests (holm.h) */
+    } multiplicity[TEST_FAMILIES];
     bool stable; /* leave out what is measured */
     /* Groups of settings that may differ between runs from logs; borrowed. */
     const char *const *allowed;

@@ -88,6 +88,42 @@ const char *words_detectable(char text[WORDS], const struct judgement *j)
     return text;
 }
 
+const char *words_drift(char text[WORDS], const struct drift *drift)
+{
+    if (isnan(drift->low))
+        snprintf(text, WORDS, "-");
+    else
+        snprintf(text, WORDS, "%+.2g [%+.2g, %+.2g], detectable %.2g", 1000 * drift->slope, 1000 * drift->low,
+                 1000 * drift->high, 1000 * drift->detectable);
+    return text;
+}
+
+const char *words_onset(char text[WORDS], const struct onset *o)
+{
+    if (!o->first_bits)
+        snprintf(text, WORDS, "-");
+    else if (o->found)
+        snprintf(text, WORDS, "step %" PRId64 " [%" PRId64 ", %" PRId64 "]", o->step, o->low, o->high);
+    else if (o->tested)
+        snprintf(text, WORDS, "no step of the mean");
+    else
+        snprintf(text, WORDS, "not known: too few effective values");
+    return text;
+}
+
+const char *words_price(char text[WORDS], const struct price *p, bool stable)
+{
+    text[0] = '\0';
+    if (p->steps)
+        snprintf(text, WORDS, "%" PRId64 " more step%s of both runs", p->steps, p->steps == 1 ? "" : "s");
+    if (p->runs)
+        snprintf(text, WORDS, "%d more run%s", p->runs, p->runs == 1 ? "" : "s");
+    size_t used = strlen(text);
+    if (used && !stable && isfinite(p->hours))
+        snprintf(text + used, WORDS - used, ", %.2g device hours", p->hours);
+    return text;
+}
+
 const char *words_target(char text[WORDS], const struct run *run)
 {
     snprintf(text, WORDS, "%s%s", run->point.target.name, run_is_simulated(run) ? " (simulated)" : "");

@@ -12,6 +12,12 @@ const char *words_bytes(char text[WORDS], uint64_t bytes);                /* "1.
 const char *words_gap(char text[WORDS], const struct judgement *j);       /* "+0.0021 [+0.0003, +0.0039]" */
 const char *words_gap_short(char text[WORDS], const struct judgement *j); /* "+0.0021 ± 0.0018" */
 const char *words_detectable(char text[WORDS], const struct judgement *j);
+/* In 1,000 steps: "+0.002 [-0.001, +0.005], detectable 0.004"; "-" where no slope was judged. */
+const char *words_drift(char text[WORDS], const struct drift *drift);
+/* "step 120 [100, 131]", "no step of the mean", ... */
+const char *words_onset(char text[WORDS], const struct onset *o);
+/* "2 more runs, 0.5 device hours"; "" when nothing is missing. `stable` leaves out the hours, which are measured. */
+const char *words_price(char text[WORDS], const struct price *p, bool stable);
 const char *words_target(char text[WORDS], const struct run *run);            /* "l40s (simulated)" */
 const char *words_policy(char text[WORDS], const struct recompute_policy *p); /* "24 layers", "nothing", ... */
 const char *words_mismatch(char text[WORDS], const struct run *run);    /* "step 151, layer 3, attention_dropout ..." */
