@@ -76,7 +76,8 @@ static struct memory_request memory_wanted(const struct decoder_options *o)
         .storage = o->storage,
         .reduction_groups = o->groups,
         .shards = 1,
-        .stale_weights = o->fault.kind == FAULT_STALE_WEIGHTS,
+        .stale_weights = fault_keeps_weights(&o->fault),
+        .wide_rebuild = fault_widens(&o->fault),
         .audits = o->audits,
         .certificate = o->certificate || o->audits,
     };
@@ -145,10 +146,7 @@ static status choose_plans(struct decoder *d)
     TRY(make_plans(d, &o->arithmetic, &d->evaluation));
     TRY(make_plans(d, &d->training, &d->forward));
     TRY(make_plans(d, &rebuilding, &d->recompute));
-    if (o->fault.kind != FAULT_GEMM_ORDER)
-        return OK;
-    const struct arithmetic other =
-        arithmetic_turned(&rebuilding, o->fault.random ? ARITHMETIC_RANDOM : ARITHMETIC_OTHER_ORDER);
+    const struct arithmetic other = fault_arithmetic(&o->fault, &rebuilding, o->shape.sequence);
     return make_plans(d, &other, &d->other);
 }
 
@@ -164,14 +162,17 @@ static status make_rows(struct decoder *d)
     d->spans = (int)(B > o->sequences_per_group ? B / o->sequences_per_group : 1);
     d->span_rows = rows / d->spans;
     d->position = malloc((size_t)rows * sizeof *d->position);
+    d->fault_position = malloc((size_t)rows * sizeof *d->fault_position);
     d->row_id = malloc((size_t)rows * sizeof *d->row_id);
     d->head_row_id = malloc((size_t)(B * o->shape.heads) * sizeof *d->head_row_id);
     d->span = calloc((size_t)d->spans, sizeof *d->span);
     d->stale_weight = calloc(BLOCK_PARAMETERS, sizeof *d->stale_weight);
-    if (!d->position || !d->row_id || !d->head_row_id || !d->span || !d->stale_weight)
+    if (!d->position || !d->fault_position || !d->row_id || !d->head_row_id || !d->span || !d->stale_weight)
         return FAIL(ERR_MEMORY, "no memory for the row numbers of %lld rows", (long long)rows);
-    for (int64_t r = 0; r < rows; r++)
+    for (int64_t r = 0; r < rows; r++) {
         d->position[r] = (int32_t)(r % T);
+        d->fault_position[r] = fault_position(&o->fault, r % T, T);
+    }
     return OK;
 }
 
@@ -219,6 +220,15 @@ static status open_decoder(struct decoder *d)
     return appoint(d, &d->control_notary, d->control_certificate);
 }
 
+/* In front of all others: they see a tensor as a faulty device would have made it. */
+static status damage_seen(struct observer *self, const struct pass *pass, enum block_tensor t, const struct view *view)
+{
+    (void)self;
+    if (pass->damage && t != TENSOR_INPUT)
+        fault_damage(pass, t, view);
+    return OK;
+}
+
 status decoder_open(struct decoder **out, const struct decoder_options *options)
 {
     *out = NULL;
@@ -231,6 +241,8 @@ status decoder_open(struct decoder **out, const struct decoder_options *options)
         decoder_close(d);
         return st;
     }
+    d->damage.seen = damage_seen;
+    decoder_observe(d, &d->damage, true);
     *out = d;
     return OK;
 }
@@ -248,6 +260,7 @@ void decoder_close(struct decoder *d)
     free(d->slot);
     free(d->group);
     free(d->position);
+    free(d->fault_position);
     free(d->row_id);
     free(d->head_row_id);
     free(d->span);

@@ -10,7 +10,8 @@ struct decoder {
     struct recompute_plan *plan;
     struct memory_plan memory;
     struct block block;
-    struct notary *notary; /* NULL when no certificate is taken */
+    struct notary *notary;  /* NULL when no certificate is taken */
+    struct observer damage; /* what a fault does to tensors */
 
     /* Of audits: NULL and false without. `controls`: between decoder_control_begin and _end. */
     struct certificate *control_certificate;
@@ -31,10 +32,11 @@ struct decoder {
     struct block_plans evaluation, forward, recompute, other; /* other: of a fault */
 
     /* The current micro-batch. */
-    int32_t *position;     /* (M) */
-    int64_t *row_id;       /* (M) */
-    int64_t *head_row_id;  /* (B*heads) */
-    struct row_span *span; /* (spans) */
+    int32_t *position;       /* (M) */
+    int32_t *fault_position; /* (M) those of a fault */
+    int64_t *row_id;         /* (M) */
+    int64_t *head_row_id;    /* (B*heads) */
+    struct row_span *span;   /* (spans) */
     int spans;
     int64_t span_rows;
     struct view *stale_weight; /* (BLOCK_PARAMETERS) of the layer being rebuilt */

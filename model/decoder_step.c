@@ -19,6 +19,7 @@ static struct pass make_pass(const struct decoder *d, enum pass_phase phase, int
     struct pass p = {
         .phase = phase,
         .layer = layer,
+        .reads = layer,
         .plans = phase == PHASE_EVALUATE ? &d->evaluation : &d->forward,
         .key = {.seed = d->options.seed, .step = (uint32_t)d->step},
         .dropout = phase == PHASE_EVALUATE ? 0 : d->options.shape.hidden_dropout,
@@ -45,7 +46,8 @@ static struct pass recompute_pass(struct decoder *d, int layer, int32_t micro_ba
         p.storage = d->options.storage == F64 ? F64 : F32;
     const struct fault *f = &d->options.fault;
     if (fault_acts(f, layer, d->step, d->options.rank)) {
-        struct fault_material material = {&d->other, NULL};
+        struct fault_material material = {
+            .other = &d->other, .position = d->fault_position, .chunk_first = d->plan->layer[layer].chunk_first};
         if (d->stale_valid) {
             layer_weights(d, &d->stale, layer, d->stale_weight);
             material.stale_weight = d->stale_weight;
@@ -81,14 +83,23 @@ static struct view bind_tensor(const struct decoder *d, int layer, enum block_te
     return d->stored[layer].t[t];
 }
 
-static struct block_tensors bind_layer(const struct decoder *d, int layer, enum dtype storage)
+/* A layer's input inside a chunk was stored by the layer before. */
+static enum dtype input_storage(struct decoder *d, const struct pass *pass)
+{
+    bool behind_another = pass->phase == PHASE_RECOMPUTE && pass->reads > 0;
+    return behind_another ? recompute_pass(d, pass->reads - 1, (int32_t)pass->micro_batch).storage : pass->storage;
+}
+
+static struct block_tensors bind_layer(struct decoder *d, const struct pass *pass)
 {
     struct block_tensors out;
     for (int t = 0; t < BLOCK_TENSORS; t++)
-        out.t[t] = bind_tensor(d, layer, (enum block_tensor)t, storage);
-    out.t[TENSOR_OUTPUT] =
-        layer + 1 < d->plan->layers ? bind_tensor(d, layer + 1, TENSOR_INPUT, storage) : d->final_input;
-    bind_lodgers(d, &out, storage);
+        out.t[t] = bind_tensor(d, pass->layer, (enum block_tensor)t, pass->storage);
+    out.t[TENSOR_INPUT] = bind_tensor(d, pass->reads, TENSOR_INPUT, input_storage(d, pass));
+    out.t[TENSOR_OUTPUT] = pass->layer + 1 < d->plan->layers
+                               ? bind_tensor(d, pass->layer + 1, TENSOR_INPUT, pass->storage)
+                               : d->final_input;
+    bind_lodgers(d, &out, pass->storage);
     return out;
 }
 
@@ -133,7 +144,7 @@ static status forward(struct decoder *d, enum pass_phase phase, const struct bat
     const struct model_shape *s = &d->options.shape;
     for (int l = 0; l < s->layers; l++) {
         struct pass pass = make_pass(d, phase, l, batch->micro_batch);
-        struct block_tensors tensors = bind_layer(d, l, pass.storage);
+        struct block_tensors tensors = bind_layer(d, &pass);
         if (l == 0)
             TRY(embed(d, &pass, batch->token));
         TRY(block_forward(&d->block, &pass, (1u << BLOCK_OPS) - 1, &tensors));
@@ -227,11 +238,12 @@ static void sum_losses(const struct decoder *d, double *sequence_loss)
 /* A control has a certificate of its own. */
 static struct notary *notary_at_work(const struct decoder *d) { return d->controls ? d->control_notary : d->notary; }
 
-static status hear_witness(struct decoder *d, int first, int last, enum dtype storage, int32_t micro_batch)
+static status hear_witness(struct decoder *d, int first, int last, int32_t micro_batch)
 {
     for (int l = first; l <= last; l++) {
         struct pass pass = make_pass(d, PHASE_WITNESS, l, micro_batch);
-        struct block_tensors recomputed = bind_layer(d, l, storage), witness = bind_witness(d, l);
+        struct pass heard = recompute_pass(d, l, micro_batch);
+        struct block_tensors recomputed = bind_layer(d, &heard), witness = bind_witness(d, l);
         notary_recomputed(notary_at_work(d), &recomputed);
         TRY(block_forward(&d->block, &pass, d->plan->layer[l].ops, &witness));
     }
@@ -240,20 +252,30 @@ static status hear_witness(struct decoder *d, int first, int last, enum dtype st
 
 static status rebuild_chunk(struct decoder *d, int first, int last, int32_t micro_batch)
 {
-    enum dtype storage = d->options.storage;
     for (int l = first; l <= last; l++) {
         struct pass pass = recompute_pass(d, l, micro_batch);
-        storage = pass.storage;
-        struct block_tensors tensors = bind_layer(d, l, storage);
+        struct block_tensors tensors = bind_layer(d, &pass);
         TRY(block_forward(&d->block, &pass, d->plan->layer[l].ops, &tensors));
     }
     struct notary *notary = notary_at_work(d);
     if (!notary)
         return OK;
     if (notary_needs_witness(notary))
-        TRY(hear_witness(d, first, last, storage, micro_batch));
+        TRY(hear_witness(d, first, last, micro_batch));
     notary_judge(notary);
     return OK;
+}
+
+/* They may have grown over earlier micro-batches of the step: all of it goes. */
+static void drop_gradients(const struct decoder *d, const struct pass *pass)
+{
+    const struct model_shape *s = &d->options.shape;
+    int first = shape_parameter_index(s, PARAMETER_INPUT_NORM, pass->layer);
+    for (int i = 0; i < BLOCK_PARAMETERS; i++)
+        for (int g = 0; pass->dropped >> i & 1u && g < d->options.groups; g++) {
+            struct view gradient = block_parameter(s, &d->group[g], first + i);
+            memset(gradient.data, 0, view_bytes(&gradient));
+        }
 }
 
 static status backward_layer(struct decoder *d, int layer, int32_t micro_batch, const struct gradient_sink *sink)
@@ -264,10 +286,11 @@ static status backward_layer(struct decoder *d, int layer, int32_t micro_batch, 
         TRY(rebuild_chunk(d, l->chunk_first, l->chunk_last, micro_batch));
     struct pass forward_made = make_pass(d, PHASE_FORWARD, layer, micro_batch);
     struct pass rebuild_made = rebuilt ? recompute_pass(d, layer, micro_batch) : forward_made;
-    struct block_tensors tensors = bind_layer(d, layer, rebuild_made.storage);
+    struct block_tensors tensors = bind_layer(d, &rebuild_made);
     /* A selective rebuild makes a part of the layer: weights and masks of the rest are the forward's. */
     bool whole = d->plan->policy.granularity == RECOMPUTE_FULL;
     TRY(block_backward(&d->block, whole ? &rebuild_made : &forward_made, &tensors, &d->forward, sink));
+    drop_gradients(d, &rebuild_made);
     for (struct observer *o = d->block.observers; o; o = o->next)
         if (o->gradient)
             TRY(o->gradient(o, layer, &d->block.scratch.d_stream));

@@ -157,7 +157,7 @@ status memory_each(const struct memory_request *request, const struct recompute_
                    status (*visit)(void *self, const struct memory_span *span), void *self)
 {
     TRY(check_request(request, plan));
-    bool wider = plan->policy.precision == F32 && request->storage == BF16;
+    bool wider = (plan->policy.precision == F32 || request->wide_rebuild) && request->storage == BF16;
     struct walk w = {.request = request,
                      .plan = plan,
                      .wide = request->storage == F64 ? F64 : F32,

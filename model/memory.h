@@ -24,6 +24,7 @@ struct memory_request {
     int reduction_groups; /* of this rank: the study's, over dp */ /* of this rank */
     int shards;         /* ranks over which the optimizer is sharded (planning only); 1 */
     bool stale_weights; /* a second copy of the weights, for that fault */
+    bool wide_rebuild;  /* slots for F32, which a fault rebuilds in whatever the policy says */
     bool audits;        /* a second gradient, that of the control */
     bool certificate;   /* witness buffers */
     int64_t head_chunk; /* tokens per chunk of the fused cross-entropy; 0: chosen */

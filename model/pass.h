@@ -27,11 +27,14 @@ enum pass_phase {
 
 /* What is drawn in a layer. The embedding's dropout belongs to layer number `layers`; initial values and
  * sketches (audit.h) are drawn under the parameter's index instead of a layer. */
-enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_MLP, SITE_REDUCTION_ORDER, SITE_INITIAL_VALUE, SITE_SKETCH };
+enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_MLP, SITE_REDUCTION_ORDER, SITE_INITIAL_VALUE, SITE_SKETCH, SITE_FAULT };
+
+struct fault;
 
 struct pass {
     enum pass_phase phase;
     int layer;
+    int reads; /* the layer whose INPUT it reads: its own */
     const struct block_plans *plans;
     struct view weight[BLOCK_PARAMETERS]; /* by kind - PARAMETER_INPUT_NORM */
     struct random_site key;               /* seed, step, layer; the op adds its site */
@@ -43,6 +46,8 @@ struct pass {
     uint64_t draw_seed; /* of ORDER_RANDOM */
     bool redraw;        /* a recompute that draws its orders anew instead of repeating the forward's */
     uint32_t micro_batch;
+    unsigned dropped;           /* bit kind - PARAMETER_INPUT_NORM: a parameter that gets no gradient */
+    const struct fault *damage; /* what changes its tensors once they are made; NULL: nothing */
 };
 
 /* What names one call to ORDER_RANDOM: a pure function of (draw seed, step, layer, micro-batch, call), and of the phase

@@ -77,11 +77,18 @@ static status check_recompute(const struct point *p, const char **culprit)
     struct recompute_plan *plan;
     bool recomputes = p->recompute.granularity != RECOMPUTE_NONE;
     const struct fault *f = &p->fault;
+    const enum arithmetic_mode forward = p->dial.forward, mode = p->dial.recompute;
     int layers = p->model.layers;
     *culprit = "points.recompute_num_layers";
     TRY(recompute_plan_make(&plan, &p->recompute, layers));
     *culprit = "points.fault";
-    status st = fault_check(f, plan, p->training.rule.steps, p->target.dp * p->target.cp);
+    const struct fault_run run = {plan,
+                                  &p->model,
+                                  p->training.storage,
+                                  mode == ARITHMETIC_FIXED ? forward : mode,
+                                  p->training.rule.steps,
+                                  p->target.dp * p->target.cp};
+    status st = fault_check(f, &run);
     recompute_plan_free(plan);
     TRY(st);
     if (f->kind != FAULT_NONE && f->last_layer >= layers && f->last_layer != INT_MAX)
@@ -91,8 +98,7 @@ static status check_recompute(const struct point *p, const char **culprit)
                      "fault '%s' cannot be told apart from the differences that recompute_precision fp32 "
                      "announces: use bf16",
                      p->fault_text);
-    enum arithmetic_mode mode = p->dial.recompute;
-    bool repeats = mode == ARITHMETIC_FIXED || (mode == p->dial.forward && mode != ARITHMETIC_RANDOM);
+    bool repeats = mode == ARITHMETIC_FIXED || (mode == forward && mode != ARITHMETIC_RANDOM);
     if (recomputes && !repeats && p->certificate.stop)
         return WRONG("points.arithmetic",
                      "a recompute with %s arithmetic of its own differs from its forward: add certificate: "

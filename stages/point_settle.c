@@ -57,7 +57,8 @@ static status plan_memory(struct point *p)
         .storage = p->training.storage,
         .reduction_groups = p->training.reduction_groups / p->target.dp,
         .shards = 1, /* every rank keeps the whole optimizer */
-        .stale_weights = p->fault.kind == FAULT_STALE_WEIGHTS,
+        .stale_weights = fault_keeps_weights(&p->fault),
+        .wide_rebuild = fault_widens(&p->fault),
         .audits = point_takes_audits(p),
         .certificate = true,
     };

@@ -51,7 +51,10 @@ int main(int argc, char **argv)
         {NULL, 0, NULL, 0,
          "What makes another point of a planned one (it gets the name that a study would give it):", 1},
         {"fault", FAULT, "NAME[:OPTIONS]", 0,
-         "plant rng-redrawn, gemm-order or stale-weights; options layers=A-B, from=STEP, rank=R, mode=fixed|random", 1},
+         "plant rng-redrawn, gemm-order (mode=fixed|random), attention-order, biased-rounding (mode=zero|truncating), "
+         "precision-lost (mode=fp32|fp8), stale-weights, chunk-input, grad-dropped (parameter=qkv|...), bit-flip "
+         "(rate=R) or cp-offset (offset=N); options of all: layers=A-B, from=STEP, rank=R",
+         1},
         {"recompute-granularity", GRANULARITY, "full|selective", 0, "as Megatron-LM", 1},
         {"recompute-method", METHOD, "block|uniform", 0, "with full", 1},
         {"recompute-num-layers", NUM_LAYERS, "N", 0, "block: layers recomputed; uniform: layers per chunk", 1},

@@ -123,3 +123,27 @@ const struct view *small_gradient(struct small_model *s)
     int groups;
     return decoder_gradients(s->decoder, &groups);
 }
+
+void small_run_fault(struct small_model *s, enum dtype storage, const char *fault, struct recompute_policy policy,
+                     int steps)
+{
+    struct decoder_options o = small_options();
+    o.storage = storage;
+    o.recompute = policy;
+    ck_ok(fault_parse(&o.fault, fault));
+    small_open(s, &o);
+    for (int64_t step = 1; step <= steps; step++) {
+        small_step(s, step);
+        small_optimizer_step(s, step);
+    }
+}
+
+void small_accused(const struct small_model *s, int64_t step, int layer, const char *family)
+{
+    const struct certificate_event *e = certificate_first(s->certificate);
+    ck_assert_ptr_nonnull(e);
+    ck_assert_int_eq(e->step, step);
+    ck_assert_int_eq(e->layer, layer);
+    ck_assert_str_eq(block_op_family(block_tensor_op(e->tensor)), family);
+    ck_assert_str_eq(accused_name(e->accused), "recompute");
+}

@@ -39,4 +39,11 @@ void small_optimizer_step(struct small_model *s, int64_t step);
 /* The gradient of all parameters, after small_step. */
 const struct view *small_gradient(struct small_model *s);
 
+/* Opens with a planted fault and trains `steps` steps. */
+void small_run_fault(struct small_model *s, enum dtype storage, const char *fault, struct recompute_policy policy,
+                     int steps);
+
+/* Asserts where the first mismatch is, in order of the forward, and that the recompute is accused of it. */
+void small_accused(const struct small_model *s, int64_t step, int layer, const char *family);
+
 #endif
