@@ -135,7 +135,10 @@ while IFS=$'\t' read -r name role ranks fits _; do
     case $code in
     0) ;;
     3) verdict=3 ;;
-    *) exit "$code" ;;
+    *)
+        [ "$code" -lt 128 ] || fail "'$name': it, or a rank of it, was killed by signal $((code - 128)); the same command continues"
+        exit "$code"
+        ;;
     esac
 done <<<"$points"
 

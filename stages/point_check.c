@@ -98,6 +98,9 @@ static status check_recompute(const struct point *p, const char **culprit)
                      "fault '%s' cannot be told apart from the differences that recompute_precision fp32 "
                      "announces: use bf16",
                      p->fault_text);
+    if (!recomputes && mode != ARITHMETIC_FIXED)
+        return WRONG("points.arithmetic", "a recompute with %s arithmetic would never act: nothing is recomputed",
+                     arithmetic_mode_name(mode));
     bool repeats = mode == ARITHMETIC_FIXED || (mode == forward && mode != ARITHMETIC_RANDOM);
     if (recomputes && !repeats && p->certificate.stop)
         return WRONG("points.arithmetic",

@@ -1,6 +1,7 @@
 /* Reports on logs of other trainers: what is equal, what may be compared, what is said. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "data/file.h"
 #include "stages/report/log.h"
@@ -102,6 +103,39 @@ START_TEST(one_unit_of_the_last_place_is_a_difference)
     ck_assert(c.first_baseline == 4.51 && c.first_candidate == 4.52);
     ck_assert(fabs(c.largest - 0.01 / 4.51) < 1e-12 && fabs(c.mean - c.largest / 2) < 1e-12);
     report_free(&r);
+}
+END_TEST
+
+START_TEST(number_beyond_all_doubles_is_a_divergence)
+{
+    struct report r;
+    const char *a = small_log_write("a.csv", "step,loss\n1,5.50\n2,4.51\n", 24);
+    const char *b = small_log_write("b.csv", "step,loss\n1,5.50\n2,1e999\n", 25);
+    ck_ok(compare(&r, a, b));
+    ck_assert_int_eq(pair(&r, METRIC_LOSS)->verdict, VERDICT_DIFFERS);
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(rounding_beyond_the_margin_decides_nothing)
+{
+    struct report r;
+    const char *a = small_log_write("a.csv", "step,loss\n1,5.5012\n2,4.5133\n", 28);
+    const char *b = small_log_write("b.csv", "step,loss\n1,6\n2,5\n", 18);
+    ck_ok(compare(&r, a, b));
+    ck_assert_int_eq(pair(&r, METRIC_LOSS)->verdict, VERDICT_UNDECIDED);
+    ck_assert_ptr_nonnull(strstr(pair(&r, METRIC_LOSS)->reason, "in steps of 1,"));
+    report_free(&r);
+}
+END_TEST
+
+START_TEST(word_where_a_loss_should_stand_is_noted)
+{
+    struct logs l;
+    ck_ok(small_log_text(&l, "step,loss,other\n1,5.5,1\n2,abc,1\n3,4.5,none\n"));
+    ck_assert(small_log_notes(&l.run[0], "left out 1 line"));
+    ck_assert(small_log_notes(&l.run[0], "first line 3"));
+    logs_free(&l);
 }
 END_TEST
 
@@ -393,6 +427,9 @@ int main(void)
         {equal_prints_are_identical_at_their_precision, 1},
         {coarser_print_decides_what_is_equal, 1},
         {one_unit_of_the_last_place_is_a_difference, 1},
+        {number_beyond_all_doubles_is_a_divergence, 1},
+        {rounding_beyond_the_margin_decides_nothing, 1},
+        {word_where_a_loss_should_stand_is_noted, 1},
         {record_and_its_print_are_identical, 1},
         {small_gap_agrees_and_a_large_one_differs, 1},
         {doubled_log_looks_like_one, 1},

@@ -161,10 +161,14 @@ static status take_cell(struct builder *b, const struct table *t, int column, bo
 {
     struct log_point value;
     struct text run = {t->name[column].at, 0}, metric = t->name[column];
-    if (!text_is_number(t->cell[column], &value))
-        return OK;
     if (export)
         split_column(t->name[column], &run, &metric);
+    if (!text_is_number(t->cell[column], &value)) {
+        /* An empty cell belongs to a row of another kind; anything else stands where a loss should. */
+        if (text_trim(t->cell[column]).size && name_find(metric)->role != LOG_OTHER)
+            build_unread(b);
+        return OK;
+    }
     /* Minimum and maximum within a bin of the chart; the bin's value stands in the column before them. */
     if (text_ends(metric, "__MIN") || text_ends(metric, "__MAX"))
         return OK;

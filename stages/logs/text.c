@@ -122,7 +122,9 @@ size_t text_number(struct text t, bool thousands, struct log_point *out)
         if (t.at[k] != ',')
             copy[used++] = t.at[k];
     copy[used] = '\0';
-    *out = (struct log_point){.value = strtod(copy, NULL), .half_unit = half_of_place(exponent - (int64_t)decimals)};
+    *out = (struct log_point){.value = strtod(copy, NULL)};
+    if (isfinite(out->value)) /* 1e999 has no last place */
+        out->half_unit = half_of_place(exponent - (int64_t)decimals);
     return i;
 }
 

@@ -145,6 +145,7 @@ static status judge_pairs(struct contrast *out, const struct run *baseline, cons
     TRY(verdict_pair_steps(&out->metric[METRIC_LOSS].pair, &series[METRIC_LOSS], GAP_DIFFERENCE,
                            out->metric[METRIC_LOSS].margin, window));
     log_word_identity(&out->metric[METRIC_LOSS].pair, loss_digits);
+    log_doubt_rounding(&out->metric[METRIC_LOSS].pair, series[METRIC_LOSS].resolution, out->metric[METRIC_LOSS].margin);
     judge_held_out(&out->metric[METRIC_HELD_OUT].pair, baseline, candidate, out->metric[METRIC_HELD_OUT].margin);
     if (!run_has_grad_norm(baseline) || !run_has_grad_norm(candidate)) {
         verdict_none(&out->metric[METRIC_GRAD_NORM].pair, VERDICT_UNDECIDED, "%s logs no gradient norm",

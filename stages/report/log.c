@@ -204,7 +204,7 @@ int log_equal_digits(const struct run *baseline, const struct run *candidate, en
         struct log_point q = printed(b, series->step[i], series->candidate[i], &in_b);
         /* Whoever printed more digits is rounded to the other's last place. */
         double half_unit = fmax(p.half_unit, q.half_unit);
-        if (!isfinite(p.value) || !(fabs(p.value - q.value) <= half_unit * slack))
+        if (!isfinite(p.value) || !isfinite(q.value) || !(fabs(p.value - q.value) <= half_unit * slack))
             return 0;
         struct log_point seen = {.value = p.value, .half_unit = half_unit};
         digits = log_digits(&seen) < digits ? log_digits(&seen) : digits;
@@ -231,11 +231,16 @@ struct log_contrast log_contrast_of(const struct run *baseline, const struct run
         k += b->step <= a->step;
         if (a->step != b->step)
             continue;
-        double relative = fabs(b->loss - a->loss) / fabs(a->loss);
         c.common++;
-        c.mean += (relative - c.mean) / (double)c.common;
-        if (a->loss != b->loss && !c.differing++)
-            c = (struct log_contrast){c.common, 1, a->step, 0, a->loss, b->loss, 0, c.mean};
+        if (a->loss != b->loss && !(isnan(a->loss) && isnan(b->loss)) && !c.differing++) {
+            c.first = a->step;
+            c.first_baseline = a->loss;
+            c.first_candidate = b->loss;
+        }
+        if (!isfinite(a->loss) || !isfinite(b->loss))
+            continue;
+        double relative = fabs(b->loss - a->loss) / fabs(a->loss);
+        c.mean += (relative - c.mean) / (double)++c.finite;
         if (relative > c.largest) {
             c.largest = relative;
             c.largest_at = a->step;
@@ -249,6 +254,19 @@ void log_word_identity(struct judgement *pair, int digits)
     if (pair->verdict == VERDICT_IDENTICAL && digits)
         snprintf(pair->reason, sizeof pair->reason, "at the printed precision of %d digit%s", digits,
                  digits == 1 ? "" : "s");
+}
+
+void log_doubt_rounding(struct judgement *pair, double resolution, double margin)
+{
+    bool close = pair->verdict == VERDICT_DIFFERS
+                     ? fabs(pair->gap) <= margin + resolution
+                     : pair->verdict == VERDICT_AGREES || pair->verdict == VERDICT_IDENTICAL;
+    if (resolution <= margin || !close)
+        return;
+    verdict_none(pair, VERDICT_UNDECIDED,
+                 "a loss is printed in steps of %g, and the margin is %g: what the rounding hides is not known; print "
+                 "more digits",
+                 resolution, margin);
 }
 
 void log_word_held_out(struct judgement *pair, double baseline, double candidate)

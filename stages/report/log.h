@@ -45,14 +45,18 @@ int log_equal_digits(const struct run *baseline, const struct run *candidate, en
 double log_resolution(const struct run *run, enum gap_metric metric);
 /* The single differences behind a gap, at the common steps: what a reader of two logs looks for first. */
 struct log_contrast {
-    int64_t common, differing;
+    int64_t common, differing, finite;
     int64_t first, largest_at; /* steps */
     double first_baseline, first_candidate;
-    double largest, mean; /* |candidate - baseline| / |baseline| */
+    double largest, mean; /* |candidate - baseline| / |baseline|, of steps where both are finite */
 };
 struct log_contrast log_contrast_of(const struct run *baseline, const struct run *candidate);
 /* Says of IDENTICAL at which precision. */
 void log_word_identity(struct judgement *pair, int digits);
+
+/* UNDECIDED where losses are printed more coarsely than the margin, and the verdict lies within that rounding. */
+void log_doubt_rounding(struct judgement *pair, double resolution, double margin);
+
 /* One mean over a held-out set on each side: a gap, and nothing to judge it with. */
 void log_word_held_out(struct judgement *pair, double baseline, double candidate);
 

@@ -44,13 +44,15 @@ static int64_t span(const struct run *run)
 static const char *words_contrast(char text[WORDS], const struct run *baseline, const struct run *candidate)
 {
     struct log_contrast c = log_contrast_of(baseline, candidate);
-    if (!c.differing)
+    if (!c.differing) {
         snprintf(text, WORDS, "no difference at %" PRId64 " common steps", c.common);
-    else
-        snprintf(text, WORDS,
-                 "first difference at step %" PRId64 " (%.9g against %.9g), largest %.3g %% at step %" PRId64
-                 ", on average %.3g %%",
-                 c.first, c.first_candidate, c.first_baseline, 100 * c.largest, c.largest_at, 100 * c.mean);
+        return text;
+    }
+    size_t used = (size_t)snprintf(text, WORDS, "first difference at step %" PRId64 " (%.9g against %.9g)", c.first,
+                                   c.first_candidate, c.first_baseline);
+    if (c.largest > 0)
+        snprintf(text + used, WORDS - used, ", largest %.3g %% at step %" PRId64 ", on average %.3g %%",
+                 100 * c.largest, c.largest_at, 100 * c.mean);
     return text;
 }
 
