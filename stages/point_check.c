@@ -80,6 +80,8 @@ static status check_recompute(const struct point *p, const char **culprit)
     const enum arithmetic_mode forward = p->dial.forward, mode = p->dial.recompute;
     int layers = p->model.layers;
     *culprit = "points.recompute_num_layers";
+    if (f->kind != FAULT_NONE && f->last_layer >= layers && f->last_layer != INT_MAX)
+        return WRONG("points.fault", "fault '%s': the model has layers 0 to %d", p->fault_text, layers - 1);
     TRY(recompute_plan_make(&plan, &p->recompute, layers));
     *culprit = "points.fault";
     const struct fault_run run = {plan,
@@ -91,8 +93,6 @@ static status check_recompute(const struct point *p, const char **culprit)
     status st = fault_check(f, &run);
     recompute_plan_free(plan);
     TRY(st);
-    if (f->kind != FAULT_NONE && f->last_layer >= layers && f->last_layer != INT_MAX)
-        return WRONG("points.fault", "fault '%s': the model has layers 0 to %d", p->fault_text, layers - 1);
     if (f->kind != FAULT_NONE && p->recompute.precision == F32 && p->training.storage == BF16)
         return WRONG("points.fault",
                      "fault '%s' cannot be told apart from the differences that recompute_precision fp32 "

@@ -331,6 +331,31 @@ START_TEST(flips_depend_on_neither_threads_nor_ranks)
 }
 END_TEST
 
+/* ---- the control of an audit ---- */
+
+/* It is the step without the fault, whatever the fault changes: a proof, and the other run's gradient bit for bit. */
+START_TEST(control_knows_of_no_fault)
+{
+    static const char *const faults[] = {"precision-lost", "precision-lost:mode=fp8", "chunk-input",
+                                         "grad-dropped",   "bit-flip:rate=1",         "cp-offset"};
+    struct decoder_options o = small_options();
+    o.recompute = uniform(2);
+    o.audits = true;
+    ck_ok(fault_parse(&o.fault, faults[_i]));
+    struct small_model s, right;
+    small_open(&s, &o);
+    const struct control_proof proof = small_control(&s, 1);
+    ck_assert(proof.compared > 0 && proof.mismatched == 0);
+    small_step(&s, 1);
+    small_run_fault(&right, BF16, "", uniform(2), 1);
+    const struct view *control = decoder_control(s.decoder), *fault = small_gradient(&s);
+    ck_assert_mem_eq(control->data, small_gradient(&right)->data, view_bytes(control));
+    ck_assert_mem_ne(control->data, fault->data, view_bytes(control));
+    small_close(&s);
+    small_close(&right);
+}
+END_TEST
+
 /* ---- arithmetic and positions ---- */
 
 START_TEST(attention_blocks_are_halved)
@@ -372,6 +397,7 @@ int main(void)
         {every_rebuilt_tensor_is_flipped_at_rate_one, 1},
         {flips_come_at_their_rate, 1},
         {flips_depend_on_neither_threads_nor_ranks, 1},
+        {control_knows_of_no_fault, 6},
         {attention_blocks_are_halved, 1},
         {positions_wrap_at_the_sequence, 1},
     };

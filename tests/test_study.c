@@ -334,7 +334,7 @@ static const struct {
     {STUDY("  - {target: b, recompute_num_layers: 1, vit_recompute_num_layers: 16}\n"), 9, "this model has no ViT"},
     {STUDY("  - {target: b, recompute_num_layers: 1, fault: bit-rot}\n"), 9, "'bit-rot' is not known"},
     {STUDY("  - {target: b, recompute_num_layers: 0, fault: rng-redrawn}\n"), 9, "would never act"},
-    {STUDY("  - {target: b, recompute_num_layers: 1, fault: 'rng-redrawn:layers=0-9'}\n"), 9, "layers 0 to 3"},
+    {STUDY("  - {target: b, recompute_num_layers: 1, fault: 'rng-redrawn:layers=9'}\n"), 9, "layers 0 to 3"},
     {STUDY("  - {target: b, recompute_num_layers: 1, fault: 'rng-redrawn:layers=2-3'}\n"), 9, "no layer from 2 to 3"},
     {STUDY("  - {target: b, recompute_num_layers: 1, fault: 'rng-redrawn:from=99'}\n"), 9, "begins at step 99"},
     {STUDY("  - {target: b, recompute_num_layers: 1, fault: 'rng-redrawn:rank=1'}\n"), 9, "there are 1"},
