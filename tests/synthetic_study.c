@@ -290,3 +290,13 @@ struct synthetic_study two_runs(struct synthetic_run runs[2], const struct synth
     runs[1] = *second;
     return (struct synthetic_study){"two", LAST, FIRST - 1, runs, 2};
 }
+
+char *synthetic_markdown(const struct report *r)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    report_markdown(out, r);
+    fclose(out);
+    return text;
+}

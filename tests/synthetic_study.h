@@ -63,4 +63,7 @@ extern const struct synthetic_study demo;
 /* The demo's baseline and a run that the caller has made; its target has no r0 unless it is one. */
 struct synthetic_study two_runs(struct synthetic_run runs[2], const struct synthetic_run *second);
 
+/* What report_markdown writes; malloc'ed. */
+char *synthetic_markdown(const struct report *r);
+
 #endif

@@ -54,16 +54,6 @@ static const char *noisy_log(const char *name, int steps, double gap, unsigned s
     return path;
 }
 
-static char *markdown_of(const struct report *r)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    report_markdown(out, r);
-    fclose(out);
-    return text;
-}
-
 /* ---- equal as printed ---- */
 
 START_TEST(equal_prints_are_identical_at_their_precision)
@@ -374,7 +364,7 @@ START_TEST(report_says_where_numbers_come_from)
     struct report r;
     json_t *json;
     ck_ok(compare(&r, SMALL_LOGS "megatron_r07_none.log", SMALL_LOGS "megatron_r07.log"));
-    char *text = markdown_of(&r);
+    char *text = synthetic_markdown(&r);
     ck_contains(text, "candidate against megatron\\_r07\\_none.log (logs, this pair): loss UNDECIDED");
     ck_contains(text, "first difference at step 3 (7.203456 against 7.203466)");
     ck_contains(text, "candidate and megatron\\_r07\\_none.log differ in recompute\\_granularity: full against None.");
@@ -408,13 +398,13 @@ START_TEST(allowed_differences_and_notes_are_repeated)
     char a[4200];
     snprintf(a, sizeof a, "%s", small_log_write("a.log", TRAINED(8, 4), strlen(TRAINED(8, 4))));
     ck_ok(compare_allowing(&r, a, small_log_write("b.log", TRAINED(16, 4), strlen(TRAINED(16, 4))), "global_batch"));
-    char *text = markdown_of(&r);
+    char *text = synthetic_markdown(&r);
     ck_contains(
         text, "candidate and a.log differ, as --allow global\\_batch admits, in global\\_batch\\_size: 16 against 8.");
     free(text);
     report_free(&r);
     ck_ok(compare(&r, SMALL_LOGS "megatron_resume.log", SMALL_LOGS "megatron_resume.log"));
-    text = markdown_of(&r);
+    text = synthetic_markdown(&r);
     ck_contains(text, "candidate: resumed at step 3");
     free(text);
     report_free(&r);

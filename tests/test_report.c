@@ -226,23 +226,13 @@ START_TEST(missing_or_hostile_library_is_refused)
 }
 END_TEST
 
-static char *markdown_of(const struct report *r)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    report_markdown(out, r);
-    fclose(out);
-    return text;
-}
-
 /* The report in markdown on these runs. */
 static char *markdown_of_runs(const struct synthetic_run *runs, int count)
 {
     struct report r;
     struct synthetic_study study = {"few", LAST, FIRST - 1, runs, count};
     synthetic_study_judge(&r, &study);
-    char *text = markdown_of(&r);
+    char *text = synthetic_markdown(&r);
     report_free(&r);
     return text;
 }
@@ -251,7 +241,7 @@ START_TEST(markdown_states_the_findings)
 {
     struct report r;
     synthetic_study_judge(&r, &demo);
-    char *text = markdown_of(&r);
+    char *text = synthetic_markdown(&r);
     /* 13 tensors x (2 + 4) layers x 150 steps x 2 micro-batches */
     ck_contains(text, "bit-exact in 2 of 2 points without a planted fault (l40s-r2, l40s-r4): all "
                       "23,400 compared tensors");
@@ -309,7 +299,7 @@ START_TEST(findings_count_the_tests)
 {
     struct report r;
     synthetic_study_judge(&r, &demo);
-    char *text = markdown_of(&r), sentence[128];
+    char *text = synthetic_markdown(&r), sentence[128];
     const struct multiplicity *m = &r.multiplicity[TESTS_AGREES];
     ck_assert_int_gt(m->claims, 0);
     snprintf(sentence, sizeof sentence, "This pair, AGREES: %d claims at 5 %% each in %d tests", m->claims, m->tests);
@@ -318,7 +308,7 @@ START_TEST(findings_count_the_tests)
     ck_contains(text, "device hours");
     free(text);
     r.stable = true;
-    text = markdown_of(&r);
+    text = synthetic_markdown(&r);
     ck_contains(text, "to decide: 1 more run.");
     ck_assert_ptr_null(strstr(text, "device hours"));
     free(text);
@@ -365,7 +355,7 @@ START_TEST(simulation_is_told_by_the_backend)
         struct synthetic_study study = {"one", LAST, FIRST - 1, &run, 1};
         synthetic_study_judge(&r, &study);
         ck_assert_int_eq(run_is_simulated(&r.run[0]), rows[i].simulated);
-        char *text = markdown_of(&r);
+        char *text = synthetic_markdown(&r);
         ck_assert_int_eq(strstr(text, "Cards were simulated") != NULL, rows[i].simulated);
         free(text);
         report_free(&r);

@@ -5,8 +5,8 @@
 #include "kernels/cpu/simd/pack.h"
 
 /* Every element is summed from zero, k ascending, one fused multiply-add each, and the sum is then added to what c
- * holds (`add`) or to zero. Or the sum goes on from what c holds (`resume`). Bits do not depend on how
- * a block is cut into register tiles.
+ * holds (`add`) or to zero. Or the sum goes on from what c holds (`resume`). Bits do not depend on how a block is cut
+ * into register tiles.
  *   a: element (i, p) at a[p * a_step + i]: lines; or with `a_by_rows` at a[p / 32 * a_step + i * 32 + p % 32]: panels
  *   b: element (p, j) at b[p * b_step + j]     c: element (i, j) at c[i * c_step + j] */
 struct product {
